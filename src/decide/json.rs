@@ -1,0 +1,556 @@
+//! JSON that every reader reads the same way.
+//!
+//! A tool call's arguments are text, and what runs is what the tool's own parser makes of that text.
+//! So this reader refuses whatever two parsers may read differently: repeated keys, invalid Unicode,
+//! deep nesting, numbers that overflow a double. Numbers are kept as written (`1.50`,
+//! `9007199254740993`), keys in the order of the text.
+//!
+//! The tokenizer is the crate `jiter`; nothing here recurses deeper than [`MAX_DEPTH`].
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+use jiter::{Jiter, JiterError, JiterErrorType, JsonErrorType, Peek};
+
+/// Arrays and objects inside one another, counted from the outermost; one more is [`Unreadable::TooDeep`].
+pub const MAX_DEPTH: usize = 128;
+
+/// A JSON value: numbers as written, members in the order of the text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Json {
+    /// `null`
+    Null,
+    /// `true` or `false`
+    Bool(bool),
+    /// A number, exactly as written; it is known to fit a double's range.
+    Number(String),
+    /// A string, decoded.
+    String(String),
+    /// A list.
+    Array(Vec<Json>),
+    /// An object's members in the order of the text.
+    Object(Vec<(String, Json)>),
+}
+
+/// Why a text is not JSON that every reader reads the same way.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Unreadable {
+    /// Not JSON (RFC 8259), or text after the value.
+    #[error("not valid JSON at byte {at}")]
+    Syntax {
+        /// Bytes from the start of the text.
+        at: usize,
+    },
+    /// A lone surrogate in an escape.
+    #[error("invalid Unicode at byte {at}")]
+    Unicode {
+        /// Bytes from the start of the text.
+        at: usize,
+    },
+    /// A member's name stands twice in one object.
+    #[error("duplicate key at `{pointer}`")]
+    DuplicateKey {
+        /// JSON pointer (RFC 6901) of the repeated member.
+        pointer: String,
+    },
+    /// More than [`MAX_DEPTH`] arrays and objects inside one another.
+    #[error("nested deeper than {MAX_DEPTH} levels")]
+    TooDeep,
+    /// A number outside a double's range, such as `1e999`.
+    #[error("number out of range at `{pointer}`")]
+    NumberOverflow {
+        /// JSON pointer (RFC 6901) of the number.
+        pointer: String,
+    },
+}
+
+/// A whole document, with every repeated key rather than the first alone.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Document {
+    /// The value; repeated members all stand in it.
+    pub value: Json,
+    /// JSON pointers of the repeated members, in the order of the text.
+    pub duplicates: Vec<String>,
+}
+
+/// Reads one value from `text`.
+///
+/// # Errors
+/// The first thing that two readers might read differently; see [`Unreadable`].
+pub fn read(text: &str) -> Result<Json, Unreadable> {
+    let document = read_document(text)?;
+    match document.duplicates.into_iter().next() {
+        Some(pointer) => Err(Unreadable::DuplicateKey { pointer }),
+        None => Ok(document.value),
+    }
+}
+
+/// Reads one value from `text` and reports every repeated key, for checks that list all problems.
+///
+/// # Errors
+/// Everything but repeated keys; see [`Unreadable`].
+pub fn read_document(text: &str) -> Result<Document, Unreadable> {
+    let mut reader = Reader {
+        tokens: Jiter::new(text.as_bytes()),
+        path: Vec::new(),
+        duplicates: Vec::new(),
+    };
+    let first = reader.tokens.peek().map_err(syntax)?;
+    let value = reader.value(first)?;
+    reader.tokens.finish().map_err(syntax)?;
+    Ok(Document {
+        value,
+        duplicates: reader.duplicates,
+    })
+}
+
+struct Reader<'j> {
+    tokens: Jiter<'j>,
+    path: Vec<Step>,
+    duplicates: Vec<String>,
+}
+
+enum Step {
+    Key(String),
+    Index(usize),
+}
+
+impl Reader<'_> {
+    fn value(&mut self, first: Peek) -> Result<Json, Unreadable> {
+        Ok(match first {
+            Peek::Null => {
+                self.tokens.known_null().map_err(syntax)?;
+                Json::Null
+            }
+            Peek::True | Peek::False => Json::Bool(self.tokens.known_bool(first).map_err(syntax)?),
+            Peek::String => Json::String(self.tokens.known_str().map_err(syntax)?.to_owned()),
+            Peek::Array => self.array()?,
+            Peek::Object => self.object()?,
+            _ => self.number(first)?,
+        })
+    }
+
+    fn number(&mut self, first: Peek) -> Result<Json, Unreadable> {
+        let at = self.tokens.current_index();
+        let bytes = self.tokens.known_number_bytes(first).map_err(syntax)?;
+        let text = std::str::from_utf8(bytes)
+            .map_err(|_| Unreadable::Syntax { at })?
+            .to_owned();
+        let value: f64 = text.parse().map_err(|_| Unreadable::Syntax { at })?;
+        if value.is_nan() {
+            return Err(Unreadable::Syntax { at });
+        }
+        if value.is_infinite() {
+            return Err(Unreadable::NumberOverflow {
+                pointer: self.pointer(),
+            });
+        }
+        Ok(Json::Number(text))
+    }
+
+    fn array(&mut self) -> Result<Json, Unreadable> {
+        let mut items = Vec::new();
+        let mut next = self.tokens.known_array().map_err(syntax)?;
+        while let Some(first) = next {
+            self.descend(Step::Index(items.len()))?;
+            items.push(self.value(first)?);
+            self.path.pop();
+            next = self.tokens.array_step().map_err(syntax)?;
+        }
+        // An empty array is a level too.
+        self.check_depth(self.path.len() + 1)?;
+        Ok(Json::Array(items))
+    }
+
+    fn object(&mut self) -> Result<Json, Unreadable> {
+        let mut members: Vec<(String, Json)> = Vec::new();
+        let mut seen = BTreeSet::new();
+        let mut next = self
+            .tokens
+            .known_object()
+            .map_err(syntax)?
+            .map(str::to_owned);
+        while let Some(key) = next {
+            self.descend(Step::Key(key.clone()))?;
+            if !seen.insert(key.clone()) {
+                self.duplicates.push(self.pointer());
+            }
+            let first = self.tokens.peek().map_err(syntax)?;
+            let value = self.value(first)?;
+            self.path.pop();
+            members.push((key, value));
+            next = self.tokens.next_key().map_err(syntax)?.map(str::to_owned);
+        }
+        self.check_depth(self.path.len() + 1)?;
+        Ok(Json::Object(members))
+    }
+
+    fn descend(&mut self, step: Step) -> Result<(), Unreadable> {
+        self.check_depth(self.path.len() + 1)?;
+        self.path.push(step);
+        Ok(())
+    }
+
+    fn check_depth(&self, levels: usize) -> Result<(), Unreadable> {
+        if levels > MAX_DEPTH {
+            Err(Unreadable::TooDeep)
+        } else {
+            Ok(())
+        }
+    }
+
+    fn pointer(&self) -> String {
+        self.path
+            .iter()
+            .fold(String::new(), |pointer, step| match step {
+                Step::Key(key) => pointer_to(&pointer, key),
+                Step::Index(index) => format!("{pointer}/{index}"),
+            })
+    }
+}
+
+fn syntax(error: JiterError) -> Unreadable {
+    let at = error.index;
+    match error.error_type {
+        JiterErrorType::JsonError(
+            JsonErrorType::LoneLeadingSurrogateInHexEscape
+            | JsonErrorType::InvalidUnicodeCodePoint
+            | JsonErrorType::UnexpectedEndOfHexEscape,
+        ) => Unreadable::Unicode { at },
+        JiterErrorType::JsonError(JsonErrorType::RecursionLimitExceeded) => Unreadable::TooDeep,
+        _ => Unreadable::Syntax { at },
+    }
+}
+
+/// The JSON pointer (RFC 6901) of member `key` of the object at `pointer`.
+#[must_use]
+pub fn pointer_to(pointer: &str, key: &str) -> String {
+    format!("{pointer}/{}", key.replace('~', "~0").replace('/', "~1"))
+}
+
+/// One leaf of a value: a scalar, or an empty list or object below the top.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Leaf<'a> {
+    /// JSON pointer (RFC 6901) from the top.
+    pub pointer: String,
+    /// The leaf itself.
+    pub value: &'a Json,
+}
+
+impl Json {
+    /// The member named `key`, when this is an object that has one (the first, if repeated).
+    #[must_use]
+    pub fn get(&self, key: &str) -> Option<&Json> {
+        match self {
+            Json::Object(members) => members
+                .iter()
+                .find(|(name, _)| name == key)
+                .map(|(_, value)| value),
+            _ => None,
+        }
+    }
+
+    /// The string's text, when this is a string.
+    #[must_use]
+    pub fn as_str(&self) -> Option<&str> {
+        match self {
+            Json::String(text) => Some(text),
+            _ => None,
+        }
+    }
+
+    /// The truth value, when this is a boolean.
+    #[must_use]
+    pub fn as_bool(&self) -> Option<bool> {
+        match self {
+            Json::Bool(value) => Some(*value),
+            _ => None,
+        }
+    }
+
+    /// The elements, when this is a list.
+    #[must_use]
+    pub fn as_array(&self) -> Option<&[Json]> {
+        match self {
+            Json::Array(items) => Some(items),
+            _ => None,
+        }
+    }
+
+    /// The members, when this is an object.
+    #[must_use]
+    pub fn as_object(&self) -> Option<&[(String, Json)]> {
+        match self {
+            Json::Object(members) => Some(members),
+            _ => None,
+        }
+    }
+
+    /// What kind of value this is, in JSON's own words.
+    #[must_use]
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Json::Null => "null",
+            Json::Bool(_) => "a boolean",
+            Json::Number(_) => "a number",
+            Json::String(_) => "a string",
+            Json::Array(_) => "a list",
+            Json::Object(_) => "an object",
+        }
+    }
+
+    /// Every leaf in the order of the text. An empty object at the top has none.
+    #[must_use]
+    pub fn leaves(&self) -> Vec<Leaf<'_>> {
+        let mut leaves = Vec::new();
+        collect_leaves(self, String::new(), &mut leaves);
+        leaves
+    }
+
+    /// One text for all notations of the same value: keys sorted, numbers in normal form, no space.
+    /// Two values are the same call exactly when these texts are equal.
+    #[must_use]
+    pub fn canonical(&self) -> String {
+        let mut text = String::new();
+        write_canonical(self, &mut text);
+        text
+    }
+}
+
+fn collect_leaves<'a>(value: &'a Json, pointer: String, leaves: &mut Vec<Leaf<'a>>) {
+    match value {
+        Json::Array(items) if !items.is_empty() => {
+            for (index, item) in items.iter().enumerate() {
+                collect_leaves(item, format!("{pointer}/{index}"), leaves);
+            }
+        }
+        Json::Object(members) if !members.is_empty() => {
+            for (key, member) in members {
+                collect_leaves(member, pointer_to(&pointer, key), leaves);
+            }
+        }
+        Json::Object(_) if pointer.is_empty() => {}
+        _ => leaves.push(Leaf { pointer, value }),
+    }
+}
+
+fn write_canonical(value: &Json, text: &mut String) {
+    match value {
+        Json::Null => text.push_str("null"),
+        Json::Bool(true) => text.push_str("true"),
+        Json::Bool(false) => text.push_str("false"),
+        Json::Number(number) => text.push_str(&canonical_number(number)),
+        Json::String(string) => write_string(string, text),
+        Json::Array(items) => {
+            text.push('[');
+            for (index, item) in items.iter().enumerate() {
+                if index > 0 {
+                    text.push(',');
+                }
+                write_canonical(item, text);
+            }
+            text.push(']');
+        }
+        Json::Object(members) => {
+            let mut sorted: Vec<_> = members.iter().collect();
+            sorted.sort_by(|left, right| left.0.cmp(&right.0));
+            text.push('{');
+            for (index, (key, member)) in sorted.into_iter().enumerate() {
+                if index > 0 {
+                    text.push(',');
+                }
+                write_string(key, text);
+                text.push(':');
+                write_canonical(member, text);
+            }
+            text.push('}');
+        }
+    }
+}
+
+/// `1.50`, `15e-1` and `1.5` are one number: significant digits and a power of ten.
+fn canonical_number(number: &str) -> String {
+    let (sign, unsigned) = match number.strip_prefix('-') {
+        Some(rest) => ("-", rest),
+        None => ("", number),
+    };
+    let (mantissa, exponent) = unsigned.split_once(['e', 'E']).unwrap_or((unsigned, "0"));
+    let Ok(exponent) = exponent.parse::<i64>() else {
+        return number.to_owned();
+    };
+    let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+    let digits = format!("{whole}{fraction}");
+    let significant = digits.trim_start_matches('0').trim_end_matches('0');
+    if significant.is_empty() {
+        return "0".to_owned();
+    }
+    let trailing = digits.len() - digits.trim_end_matches('0').len();
+    let power = exponent
+        .saturating_sub(fraction.len() as i64)
+        .saturating_add(trailing as i64);
+    if power == 0 {
+        format!("{sign}{significant}")
+    } else {
+        format!("{sign}{significant}e{power}")
+    }
+}
+
+fn write_string(string: &str, text: &mut String) {
+    text.push('"');
+    for character in string.chars() {
+        match character {
+            '"' => text.push_str("\\\""),
+            '\\' => text.push_str("\\\\"),
+            '\n' => text.push_str("\\n"),
+            '\r' => text.push_str("\\r"),
+            '\t' => text.push_str("\\t"),
+            control if control < ' ' => text.push_str(&format!("\\u{:04x}", u32::from(control))),
+            other => text.push(other),
+        }
+    }
+    text.push('"');
+}
+
+/// Compact JSON: members in their order, numbers as written.
+impl fmt::Display for Json {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Json::Null => formatter.write_str("null"),
+            Json::Bool(value) => write!(formatter, "{value}"),
+            Json::Number(number) => formatter.write_str(number),
+            Json::String(string) => {
+                let mut text = String::new();
+                write_string(string, &mut text);
+                formatter.write_str(&text)
+            }
+            Json::Array(items) => {
+                formatter.write_str("[")?;
+                for (index, item) in items.iter().enumerate() {
+                    if index > 0 {
+                        formatter.write_str(",")?;
+                    }
+                    write!(formatter, "{item}")?;
+                }
+                formatter.write_str("]")
+            }
+            Json::Object(members) => {
+                formatter.write_str("{")?;
+                for (index, (key, member)) in members.iter().enumerate() {
+                    if index > 0 {
+                        formatter.write_str(",")?;
+                    }
+                    let mut text = String::new();
+                    write_string(key, &mut text);
+                    write!(formatter, "{text}:{member}")?;
+                }
+                formatter.write_str("}")
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_stay_as_written_and_compare_by_value() {
+        let value = read(r#"{"a":9007199254740993,"b":1.50,"c":-0.0}"#).unwrap();
+        assert_eq!(
+            value.to_string(),
+            r#"{"a":9007199254740993,"b":1.50,"c":-0.0}"#
+        );
+        assert_eq!(
+            value.canonical(),
+            r#"{"a":9007199254740993,"b":15e-1,"c":0}"#
+        );
+        for same in ["1.5", "1.50", "15e-1", "0.15E+1", "150e-2"] {
+            assert_eq!(canonical_number(same), "15e-1", "{same}");
+        }
+        assert_eq!(canonical_number("1200"), canonical_number("1.2e3"));
+        assert_ne!(canonical_number("12"), canonical_number("120"));
+        assert_ne!(
+            canonical_number("9007199254740993"),
+            canonical_number("9007199254740992")
+        );
+    }
+
+    #[test]
+    fn what_two_readers_might_read_differently_is_refused() {
+        let duplicate = |pointer: &str| Unreadable::DuplicateKey {
+            pointer: pointer.into(),
+        };
+        assert_eq!(read(r#"{"a":1,"a":1}"#), Err(duplicate("/a")));
+        assert_eq!(
+            read(r#"{"a":[{"b/c":1,"b\/c":2}]}"#),
+            Err(duplicate("/a/0/b~1c"))
+        );
+        assert_eq!(
+            read(r#"[1e999]"#),
+            Err(Unreadable::NumberOverflow {
+                pointer: "/0".into()
+            })
+        );
+        assert!(matches!(
+            read(r#""\ud800""#),
+            Err(Unreadable::Unicode { .. })
+        ));
+        assert!(matches!(
+            read(r#""\udc00x""#),
+            Err(Unreadable::Unicode { .. })
+        ));
+        for text in [
+            "",
+            " ",
+            "{",
+            "[1,]",
+            "{\"a\":1,}",
+            "01",
+            "1.",
+            "NaN",
+            "Infinity",
+            "-Infinity",
+            "'a'",
+            "{a:1}",
+            "\"\t\"",
+            "[1] 2",
+            "nul",
+            "\u{feff}{}",
+        ] {
+            assert!(
+                matches!(read(text), Err(Unreadable::Syntax { .. })),
+                "{text:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn depth_is_bounded_at_128_levels() {
+        let nested = |levels: usize| format!("{}{}", "[".repeat(levels), "]".repeat(levels));
+        assert!(read(&nested(128)).is_ok());
+        assert_eq!(read(&nested(129)), Err(Unreadable::TooDeep));
+        assert_eq!(read(&"[".repeat(2_000_000)), Err(Unreadable::TooDeep));
+        let objects =
+            |levels: usize| format!("{}1{}", "{\"a\":".repeat(levels), "}".repeat(levels));
+        assert!(read(&objects(128)).is_ok());
+        assert_eq!(read(&objects(129)), Err(Unreadable::TooDeep));
+    }
+
+    #[test]
+    fn every_scalar_and_empty_container_is_a_leaf_but_an_empty_top() {
+        let value = read(r#"{"b":[1,{"c":null},[]],"a":{},"":""}"#).unwrap();
+        let pointers: Vec<_> = value
+            .leaves()
+            .into_iter()
+            .map(|leaf| leaf.pointer)
+            .collect();
+        assert_eq!(pointers, ["/b/0", "/b/1/c", "/b/2", "/a", "/"]);
+        assert!(read("{}").unwrap().leaves().is_empty());
+    }
+
+    #[test]
+    fn all_repeated_keys_are_reported_at_once() {
+        let document = read_document(r#"{"a":1,"b":{"c":1,"c":2},"a":3}"#).unwrap();
+        assert_eq!(document.duplicates, ["/b/c", "/a"]);
+    }
+}
