@@ -6,6 +6,7 @@ pub mod prompt;
 pub mod request;
 pub mod text;
 pub mod verdict;
+pub mod walk;
 
 /// SHA-256 over length-prefixed parts, as 64 lower-case hex digits: no two lists of parts share one.
 #[must_use]

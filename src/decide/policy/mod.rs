@@ -3,6 +3,7 @@
 
 use super::json::Json;
 use super::request::{CatalogueEntry, Door, Tool};
+pub use super::walk::Problem;
 
 /// A tool's class; later ones are more restrictive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -97,15 +98,6 @@ pub struct Lists {
     pub allow: Vec<String>,
     /// What goes to a person even when the user asked for it.
     pub soft_deny: Vec<String>,
-}
-
-/// Something wrong in a policy or an agent's tools.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Problem {
-    /// JSON path (`$.judge.allow[3]`) of the member.
-    pub path: String,
-    /// One sentence fragment: lower case, no full stop.
-    pub text: String,
 }
 
 /// What the operator of the installation set, for every organisation's policy.
