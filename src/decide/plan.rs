@@ -2,6 +2,7 @@
 
 use std::cell::OnceCell;
 use std::collections::BTreeSet;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use super::approval::NothingNovel;
@@ -44,7 +45,13 @@ pub fn plan(
         sandbox_seconds: state.sandbox.seconds,
         writes: state.turn_writes.iter().cloned().collect(),
     };
-    request.calls.iter().map(|call| planner.call(call)).collect()
+    request.calls.iter().map(|call| contain(call, || planner.call(call))).collect()
+}
+
+/// A bug in the core costs its own call, which then goes to a person, and no other.
+fn contain(call: &Call, work: impl FnOnce() -> Step) -> Step {
+    catch_unwind(AssertUnwindSafe(work))
+        .unwrap_or_else(|_| Step::Settled(Decision::internal_error(&call.call_id, None)))
 }
 
 /// Digest by which two calls are the same: tool and parsed arguments, in any notation.
@@ -160,7 +167,7 @@ impl<'a> Planner<'a> {
         let named = |tool: &&Tool| tool.name == call.tool && tool.server_label == call.server_label;
         let listed = self.request.tools.iter().find(named);
         match (self.agent.tools.iter().find(named), listed) {
-            (Some(own), Some(listed)) if own != listed => Definition::Changed(own),
+            (Some(own), Some(listed)) if !own.same_definition(listed) => Definition::Changed(own),
             (Some(own), _) => Definition::Known(own),
             (None, Some(listed)) => {
                 let identity = ToolIdentity::of(listed);

@@ -207,6 +207,17 @@ impl Tool {
             .map(|label| format!("mcp__{label}__{}", self.name))
     }
 
+    /// Whether both define the same tool in the same way, whatever the notation.
+    #[must_use]
+    pub fn same_definition(&self, other: &Self) -> bool {
+        self.name == other.name
+            && self.server_label == other.server_label
+            && self.origin == other.origin
+            && self.version == other.version
+            && self.sandbox == other.sandbox
+            && self.definition_digest() == other.definition_digest()
+    }
+
     /// Digest of what explains the tool: description, input schema, annotations. A call under
     /// another digest is a call of another tool.
     #[must_use]

@@ -4,3 +4,6 @@
 //! format; what several formats share (one tool's definition, one agent's) has a file of its own.
 
 pub mod tool;
+
+pub mod gateway;
+pub mod items;

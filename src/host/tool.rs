@@ -95,7 +95,7 @@ fn read(value: &Json, path: &str, problems: &mut Vec<Problem>) -> Option<Tool> {
     })
 }
 
-fn check_name(members: &mut Members<'_, '_>, member: &str, name: Option<&str>) {
+pub(super) fn check_name(members: &mut Members<'_, '_>, member: &str, name: Option<&str>) {
     if name.is_some_and(|name| !is_name(name)) {
         members.report(
             member,
