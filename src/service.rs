@@ -86,10 +86,9 @@ impl Approver {
         for one in running {
             judged.push(match one {
                 Running::Settled(settled) => settled,
-                Running::Asked { unanswered, task } => task.await.unwrap_or_else(|_| Judged {
-                    decision: unanswered,
-                    latency: start.elapsed(),
-                }),
+                Running::Asked { unanswered, task } => task
+                    .await
+                    .unwrap_or_else(|_| Judged { decision: unanswered, latency: start.elapsed() }),
             });
         }
         judged

@@ -88,8 +88,13 @@ impl<'a> Shared<'a> {
     /// The detectors' sources. A `soft_deny` sentence never makes an item known.
     fn known(&self) -> &novelty::Sources {
         self.known.get_or_init(|| {
-            let context: Vec<&str> =
-                self.lists.environment.iter().chain(&self.lists.allow).map(String::as_str).collect();
+            let context: Vec<&str> = self
+                .lists
+                .environment
+                .iter()
+                .chain(&self.lists.allow)
+                .map(String::as_str)
+                .collect();
             novelty::Sources::new(self.texts.persons(), &self.agent.instructions, &context)
         })
     }
@@ -103,8 +108,7 @@ impl<'a> Shared<'a> {
     }
 
     fn quotable(&self) -> Arc<verdict::Sources> {
-        let make =
-            || Arc::new(verdict::Sources::new(self.texts.persons(), self.agent, self.lists));
+        let make = || Arc::new(verdict::Sources::new(self.texts.persons(), self.agent, self.lists));
         Arc::clone(self.quotable.get_or_init(make))
     }
 }
@@ -171,8 +175,12 @@ impl<'a> Planner<'a> {
             (Some(own), _) => Definition::Known(own),
             (None, Some(listed)) => {
                 let identity = ToolIdentity::of(listed);
-                let mut pinned =
-                    self.state.pinned.iter().filter(|pinned| pinned.same_name(&identity)).peekable();
+                let mut pinned = self
+                    .state
+                    .pinned
+                    .iter()
+                    .filter(|pinned| pinned.same_name(&identity))
+                    .peekable();
                 let changed = pinned.peek().is_some() && !pinned.any(|known| *known == identity);
                 if changed { Definition::Changed(listed) } else { Definition::Known(listed) }
             }
@@ -242,7 +250,9 @@ impl<'a> Planner<'a> {
             });
         }
         let step = match self.request.mode {
-            Mode::Plan | Mode::Ask => Step::Settled(examined.settled(subject, Outcome::Pending(None))),
+            Mode::Plan | Mode::Ask => {
+                Step::Settled(examined.settled(subject, Outcome::Pending(None)))
+            }
             Mode::Auto => match self.question(subject, arguments, &identity, &examined) {
                 Ok(question) => Step::Ask(Box::new(question)),
                 Err(reason) => {

@@ -202,9 +202,7 @@ impl Tool {
     /// The name under which rules may also match: `mcp__<label>__<name>` for a connector's tool.
     #[must_use]
     pub fn qualified_name(&self) -> Option<String> {
-        self.server_label
-            .as_ref()
-            .map(|label| format!("mcp__{label}__{}", self.name))
+        self.server_label.as_ref().map(|label| format!("mcp__{label}__{}", self.name))
     }
 
     /// Whether both define the same tool in the same way, whatever the notation.
@@ -229,10 +227,7 @@ impl Tool {
         super::digest(&[
             "tool-definition-1",
             self.description.as_deref().unwrap_or_default(),
-            &self
-                .input_schema
-                .as_ref()
-                .map_or_else(String::new, Json::canonical),
+            &self.input_schema.as_ref().map_or_else(String::new, Json::canonical),
             &annotations,
         ])
     }

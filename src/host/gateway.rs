@@ -103,12 +103,7 @@ impl Body {
 }
 
 /// Reads the body that stands at `path`. `None` means that at least one problem was reported.
-pub fn parse(
-    value: &Json,
-    path: &str,
-    scope: Scope,
-    problems: &mut Vec<Problem>,
-) -> Option<Body> {
+pub fn parse(value: &Json, path: &str, scope: Scope, problems: &mut Vec<Problem>) -> Option<Body> {
     let before = problems.len();
     let body = read(value, path, scope, problems);
     body.filter(|_| problems.len() == before)
@@ -265,7 +260,8 @@ fn read_mode(input: &[Json], path: &str, problems: &mut Vec<Problem>) -> Request
 fn read_calls(values: &[Json], path: &str, problems: &mut Vec<Problem>) -> Vec<Call> {
     if values.is_empty() || values.len() > MAX_CALLS {
         let found = values.len();
-        problems.push(Problem::new(path, format!("expected 1 to {MAX_CALLS} calls, found {found}")));
+        problems
+            .push(Problem::new(path, format!("expected 1 to {MAX_CALLS} calls, found {found}")));
     }
     let mut ids = BTreeSet::new();
     let mut calls = Vec::with_capacity(values.len());
@@ -311,7 +307,9 @@ fn duration(members: &mut Members<'_, '_>, member: &str, text: &str) -> Option<u
         let found = quoted(text);
         members.report(
             member,
-            format!("expected a duration such as `90s`, `30m` or `24h`, at most `168h`, found {found}"),
+            format!(
+                "expected a duration such as `90s`, `30m` or `24h`, at most `168h`, found {found}"
+            ),
         );
     }
     seconds

@@ -7,3 +7,4 @@ pub mod tool;
 
 pub mod gateway;
 pub mod items;
+pub mod report;

@@ -88,9 +88,8 @@ fn read(value: &Json, path: &str, problems: &mut Vec<Problem>) -> Option<Tool> {
         version: version.map(str::to_owned),
         description: description.map(str::to_owned),
         input_schema: input_schema.cloned(),
-        annotations: annotations.map_or(Annotations::Absent, |value| {
-            Annotations::Present(value.clone())
-        }),
+        annotations: annotations
+            .map_or(Annotations::Absent, |value| Annotations::Present(value.clone())),
         sandbox,
     })
 }
