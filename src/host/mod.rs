@@ -5,3 +5,7 @@
 
 pub mod agent;
 pub mod tool;
+
+pub mod gateway;
+pub mod items;
+pub mod report;
