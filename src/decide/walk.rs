@@ -16,6 +16,7 @@ const KEY_LIMIT: usize = 80;
 const PATH_LIMIT: usize = 400;
 /// A foreign value is shown in a problem's text up to this many bytes.
 const VALUE_LIMIT: usize = 80;
+const DUPLICATE: &str = "duplicate key";
 
 /// Something wrong at one place of a document.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -79,6 +80,17 @@ pub fn duplicates(path: &str, value: &Json, problems: &mut Vec<Problem>) {
     find_duplicates(path, value, &mut steps, problems);
 }
 
+/// Reports every repeated member of `value` itself, which stands at `path`, and none of what lies
+/// deeper: for documents whose parts have problems of different kinds.
+pub fn duplicate_members(path: &str, value: &Json, problems: &mut Vec<Problem>) {
+    let mut seen = BTreeSet::new();
+    for (key, _) in value.as_object().unwrap_or_default() {
+        if !seen.insert(key) {
+            problems.push(Problem::new(&member_path(path, key), DUPLICATE));
+        }
+    }
+}
+
 enum Step<'json> {
     Key(&'json str),
     Index(usize),
@@ -108,7 +120,7 @@ fn find_duplicates<'json>(
                         Step::Key(key) => member_path(&path, key),
                         Step::Index(index) => index_path(&path, *index),
                     });
-                    problems.push(Problem::new(&whole, "duplicate key"));
+                    problems.push(Problem::new(&whole, DUPLICATE));
                 }
                 find_duplicates(path, member, steps, problems);
                 steps.pop();
