@@ -1,3 +1,5 @@
-//! it
-#[test]
-fn t() {}
+//! Integration tests, one binary.
+mod faults;
+mod judge_conformance;
+mod judge_http;
+mod judge_wire;
