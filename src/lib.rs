@@ -1,3 +1,5 @@
 //! stub
 pub mod decide;
+pub mod host;
 pub mod judge;
+pub mod service;

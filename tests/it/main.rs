@@ -3,3 +3,4 @@ mod faults;
 mod judge_conformance;
 mod judge_http;
 mod judge_wire;
+mod policy;
