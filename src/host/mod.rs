@@ -9,3 +9,4 @@ pub mod tool;
 pub mod gateway;
 pub mod items;
 pub mod report;
+pub mod judgement_file;

@@ -1,0 +1,55 @@
+//! The file of `approver judge`: an agent version and one request, side by side.
+//! `{"agent": {"instructions", "tools", "policy"}, "request": {…}}`
+
+use crate::decide::json;
+use crate::decide::walk::{Members, Problem, duplicates};
+use crate::host::agent::{self, AgentProblem, AgentVersion, ProblemCode, Reading};
+use crate::host::gateway::{self, Body, Scope};
+
+/// What a file holds.
+#[derive(Debug, Clone)]
+pub struct JudgementFile {
+    /// The agent version, as it would be stored.
+    pub version: AgentVersion,
+    /// The request's body.
+    pub body: Body,
+}
+
+/// Reads a file's text.
+///
+/// # Errors
+/// All problems at once, each with its code and JSON path.
+pub fn parse(text: &str) -> Result<JudgementFile, Vec<AgentProblem>> {
+    let document =
+        json::read_document(text).map_err(|unreadable| vec![invalid("$", unreadable.to_string())])?;
+    let mut rest = Vec::new();
+    let mut problems = Vec::new();
+    let mut version = None;
+    let mut body = None;
+    if let Some(mut members) = Members::new("$", &document.value, &mut rest) {
+        let agent = members.required_object("agent");
+        let request = members.required_object("request");
+        let (agent_path, request_path) = (members.path_of("agent"), members.path_of("request"));
+        members.finish();
+        match agent.map(|agent| agent::parse(agent, &agent_path, Reading::Stored)) {
+            Some(Ok(read)) => version = Some(read),
+            Some(Err(found)) => problems.extend(found),
+            None => {}
+        }
+        if let Some(request) = request {
+            duplicates(&request_path, request, &mut rest);
+            body = gateway::parse(request, &request_path, Scope::File, &mut rest);
+        }
+    }
+    problems.extend(
+        rest.into_iter().map(|problem| AgentProblem { code: ProblemCode::InvalidRequest, problem }),
+    );
+    match (version, body) {
+        (Some(version), Some(body)) if problems.is_empty() => Ok(JudgementFile { version, body }),
+        _ => Err(problems),
+    }
+}
+
+fn invalid(path: &str, text: String) -> AgentProblem {
+    AgentProblem { code: ProblemCode::InvalidRequest, problem: Problem::new(path, text) }
+}
