@@ -1,9 +1,9 @@
-//! One test binary for everything that crosses modules.
+//! Integration tests, one binary.
 
+mod faults;
 mod judge_conformance;
 mod judge_http;
-mod faults;
+mod judge_wire;
 mod plan;
+mod policy;
 mod settle;
-mod prompts;
-mod tidy;

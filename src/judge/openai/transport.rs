@@ -145,7 +145,8 @@ mod tests {
     #[test]
     fn retry_after_in_every_form() {
         let now = httpdate::parse_http_date("Fri, 06 Nov 2026 08:00:00 GMT").unwrap();
-        let rows: [(&[(&'static str, &str)], Option<Duration>); 9] = [
+        type Headers = &'static [(&'static str, &'static str)];
+        let rows: [(Headers, Option<Duration>); 9] = [
             (&[], None),
             (&[("retry-after", "2")], Some(Duration::from_secs(2))),
             (&[("retry-after", " 0 ")], Some(Duration::ZERO)),
