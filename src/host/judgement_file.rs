@@ -20,27 +20,28 @@ pub struct JudgementFile {
 /// # Errors
 /// All problems at once, each with its code and JSON path.
 pub fn parse(text: &str) -> Result<JudgementFile, Vec<AgentProblem>> {
-    let document =
-        json::read_document(text).map_err(|unreadable| vec![invalid("$", unreadable.to_string())])?;
+    let document = json::read_document(text)
+        .map_err(|unreadable| vec![invalid("$", unreadable.to_string())])?;
     let mut rest = Vec::new();
     let mut problems = Vec::new();
     let mut version = None;
-    let mut body = None;
-    if let Some(mut members) = Members::new("$", &document.value, &mut rest) {
-        let agent = members.required_object("agent");
-        let request = members.required_object("request");
-        let (agent_path, request_path) = (members.path_of("agent"), members.path_of("request"));
-        members.finish();
-        match agent.map(|agent| agent::parse(agent, &agent_path, Reading::Stored)) {
-            Some(Ok(read)) => version = Some(read),
-            Some(Err(found)) => problems.extend(found),
-            None => {}
+    let (agent, request) = match Members::new("$", &document.value, &mut rest) {
+        Some(mut members) => {
+            let halves = (members.required_object("agent"), members.required_object("request"));
+            members.finish();
+            halves
         }
-        if let Some(request) = request {
-            duplicates(&request_path, request, &mut rest);
-            body = gateway::parse(request, &request_path, Scope::File, &mut rest);
-        }
+        None => (None, None),
+    };
+    match agent.map(|agent| agent::parse(agent, "$.agent", Reading::Stored)) {
+        Some(Ok(read)) => version = Some(read),
+        Some(Err(found)) => problems.extend(found),
+        None => {}
     }
+    let body = request.and_then(|request| {
+        duplicates("$.request", request, &mut rest);
+        gateway::parse(request, "$.request", Scope::File, &mut rest)
+    });
     problems.extend(
         rest.into_iter().map(|problem| AgentProblem { code: ProblemCode::InvalidRequest, problem }),
     );

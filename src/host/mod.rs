@@ -8,5 +8,5 @@ pub mod tool;
 
 pub mod gateway;
 pub mod items;
-pub mod report;
 pub mod judgement_file;
+pub mod report;

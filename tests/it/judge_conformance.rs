@@ -26,13 +26,8 @@ enum Kind {
     GuardedScripted,
 }
 
-const KINDS: [Kind; 5] = [
-    Kind::Endpoint,
-    Kind::Whole,
-    Kind::Scripted,
-    Kind::RetryingScripted,
-    Kind::GuardedScripted,
-];
+const KINDS: [Kind; 5] =
+    [Kind::Endpoint, Kind::Whole, Kind::Scripted, Kind::RetryingScripted, Kind::GuardedScripted];
 
 /// What is behind it: moves, the last of which repeats.
 #[derive(Debug, Clone, Copy)]
@@ -63,10 +58,9 @@ impl Kind {
         match self {
             Self::Scripted => (Arc::new(scripted()), None),
             Self::RetryingScripted => (Arc::new(Retrying::new(scripted())), None),
-            Self::GuardedScripted => (
-                Arc::new(Guarded::new(scripted(), Arc::<Breaker>::default())),
-                None,
-            ),
+            Self::GuardedScripted => {
+                (Arc::new(Guarded::new(scripted(), Arc::<Breaker>::default())), None)
+            }
             Self::Endpoint | Self::Whole => {
                 let faults = match behind {
                     Behind::Answers => vec![Fault::says("{}")],
@@ -101,18 +95,10 @@ async fn it_honours_its_deadline() {
     for kind in KINDS {
         let (judge, _server) = kind.make(Behind::Stalls).await;
         let (began, budget) = (Instant::now(), Duration::from_millis(100));
-        assert_eq!(
-            ask(&*judge, budget).await,
-            Err(JudgeFailure::Timeout),
-            "{kind:?}"
-        );
+        assert_eq!(ask(&*judge, budget).await, Err(JudgeFailure::Timeout), "{kind:?}");
         assert!(began.elapsed() >= budget, "{kind:?}");
         // A deadline already past is one too.
-        assert_eq!(
-            ask(&*judge, Duration::ZERO).await,
-            Err(JudgeFailure::Timeout),
-            "{kind:?}"
-        );
+        assert_eq!(ask(&*judge, Duration::ZERO).await, Err(JudgeFailure::Timeout), "{kind:?}");
     }
 }
 
@@ -121,11 +107,7 @@ async fn a_failure_is_a_value_and_the_judge_stays_usable() {
     for kind in KINDS {
         let (judge, _server) = kind.make(Behind::Refuses).await;
         for _ in 0..3 {
-            assert_eq!(
-                ask(&*judge, AMPLE).await,
-                Err(JudgeFailure::Refused),
-                "{kind:?}"
-            );
+            assert_eq!(ask(&*judge, AMPLE).await, Err(JudgeFailure::Refused), "{kind:?}");
         }
     }
 }
@@ -214,10 +196,7 @@ fn the_scripted_judge_is_used_nowhere_else() {
         }
     }
     let mut users = Vec::new();
-    walk(
-        &std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src"),
-        &mut users,
-    );
+    walk(&std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src"), &mut users);
     users.retain(|user| !user.starts_with("eval/"));
     assert_eq!(users, ["judge/scripted.rs"]);
 }

@@ -94,13 +94,7 @@ struct Row {
 }
 
 fn row(name: &'static str, fault: Fault, expected: JudgeFailure) -> Row {
-    Row {
-        name,
-        fault,
-        expected,
-        requests: 1,
-        budget: AMPLE,
-    }
+    Row { name, fault, expected, requests: 1, budget: AMPLE }
 }
 
 impl Row {
@@ -129,12 +123,8 @@ fn rows() -> Vec<Row> {
         row("slow body", Fault::DripBody, Timeout).within(SHORT),
         row("cut body", Fault::CutBody, Connection).retried(),
         row("cut chunked body", Fault::CutChunkedBody, Connection).retried(),
-        row(
-            "not HTTP",
-            Fault::Garbage(format!("{PLANTED}\r\n\r\n").into_bytes()),
-            Connection,
-        )
-        .retried(),
+        row("not HTTP", Fault::Garbage(format!("{PLANTED}\r\n\r\n").into_bytes()), Connection)
+            .retried(),
         // The status.
         row("400", Fault::status(400), Rejected),
         row("401", Fault::status(401), Rejected),
@@ -210,36 +200,16 @@ fn rows() -> Vec<Row> {
             Fault::json(200, &json!({"error": {"message": PLANTED}})),
             Malformed,
         ),
-        row(
-            "no choices",
-            Fault::json(200, &json!({"choices": [], "id": PLANTED})),
-            Malformed,
-        ),
+        row("no choices", Fault::json(200, &json!({"choices": [], "id": PLANTED})), Malformed),
         row(
             "invalid UTF-8",
             Fault::raw(200, "application/json", b"{\"choices\": \"\xff\"}".to_vec()),
             Malformed,
         ),
-        row(
-            "deep nesting",
-            Fault::raw(200, "application/json", "[".repeat(100_000)),
-            Malformed,
-        ),
-        row(
-            "refusal",
-            message(json!({"content": null, "refusal": PLANTED}), "stop"),
-            Refused,
-        ),
-        row(
-            "content filter",
-            message(json!({"content": PLANTED}), "content_filter"),
-            Refused,
-        ),
-        row(
-            "cut by length",
-            message(json!({"content": PLANTED}), "length"),
-            Truncated,
-        ),
+        row("deep nesting", Fault::raw(200, "application/json", "[".repeat(100_000)), Malformed),
+        row("refusal", message(json!({"content": null, "refusal": PLANTED}), "stop"), Refused),
+        row("content filter", message(json!({"content": PLANTED}), "content_filter"), Refused),
+        row("cut by length", message(json!({"content": PLANTED}), "length"), Truncated),
         row(
             "tool call",
             message(
@@ -249,16 +219,8 @@ fn rows() -> Vec<Row> {
             ),
             Malformed,
         ),
-        row(
-            "null content",
-            message(json!({"content": null}), "stop"),
-            Malformed,
-        ),
-        row(
-            "empty content",
-            message(json!({"content": ""}), "stop"),
-            Malformed,
-        ),
+        row("null content", message(json!({"content": null}), "stop"), Malformed),
+        row("empty content", message(json!({"content": ""}), "stop"), Malformed),
         row("50 MB", Fault::Flood { bytes: 50_000_000 }, Malformed),
     ]
 }
@@ -290,11 +252,7 @@ async fn every_fault_has_one_name_and_shows_nothing() {
         drop(guard);
         let shown = format!("{failure:?} {failure} {}", log.text());
         for planted in [PLANTED, KEY, HEADER, ARGUMENT] {
-            assert!(
-                !shown.contains(planted),
-                "{}: {planted} in {shown}",
-                row.name
-            );
+            assert!(!shown.contains(planted), "{}: {planted} in {shown}", row.name);
         }
     }
 }
@@ -335,11 +293,7 @@ async fn a_good_answer_with_its_figures() {
         Ok(Reply {
             text: "{\"decision\":\"approve\"}".to_owned(),
             model: "served-model".to_owned(),
-            tokens: Tokens {
-                input: Some(1450),
-                output: Some(120),
-                cached: Some(1386),
-            },
+            tokens: Tokens { input: Some(1450), output: Some(120), cached: Some(1386) },
         })
     );
     assert_eq!(whole.model(), "asked-model");
@@ -347,12 +301,7 @@ async fn a_good_answer_with_its_figures() {
 
 #[tokio::test]
 async fn the_second_try_counts() {
-    for fault in [
-        Fault::status(503),
-        Fault::status(429),
-        Fault::HangUp,
-        Fault::CutBody,
-    ] {
+    for fault in [Fault::status(503), Fault::status(429), Fault::HangUp, Fault::CutBody] {
         let server = FaultServer::start([fault.clone(), Fault::says("{}")]).await;
         let whole = judge::build(Some(settings(server.base_url())), &Breakers::new()).unwrap();
         assert!(ask(&*whole, AMPLE).await.is_ok(), "{fault:?}");
@@ -425,14 +374,8 @@ async fn the_breaker_opens_for_every_judge_of_the_same_endpoint_model_and_creden
     assert_eq!(ask(&*same, AMPLE).await, Err(JudgeFailure::BreakerOpen));
     assert_eq!(server.requests().len(), seen, "nothing was sent");
 
-    assert_eq!(
-        ask(&*other_model, AMPLE).await,
-        Err(JudgeFailure::ServerError)
-    );
-    assert_eq!(
-        ask(&*other_key, AMPLE).await,
-        Err(JudgeFailure::ServerError)
-    );
+    assert_eq!(ask(&*other_model, AMPLE).await, Err(JudgeFailure::ServerError));
+    assert_eq!(ask(&*other_key, AMPLE).await, Err(JudgeFailure::ServerError));
 }
 
 #[tokio::test]

@@ -32,10 +32,7 @@ fn schema() -> Value {
 async fn sent_by(make: impl FnOnce(Settings) -> OpenAi) -> Received {
     let server = FaultServer::start([Fault::says("{}")]).await;
     let judge = make(Settings::new(server.base_url(), "small"));
-    judge
-        .ask(&prompt(), Instant::now() + Duration::from_secs(600))
-        .await
-        .unwrap();
+    judge.ask(&prompt(), Instant::now() + Duration::from_secs(600)).await.unwrap();
     server.requests().remove(0)
 }
 
@@ -58,13 +55,7 @@ async fn a_whole_request() {
         settings.prompt_cache_key = Some("hmac".to_owned());
     })
     .await;
-    assert!(
-        request
-            .head
-            .starts_with("POST /v1/chat/completions HTTP/1.1\r\n"),
-        "{}",
-        request.head
-    );
+    assert!(request.head.starts_with("POST /v1/chat/completions HTTP/1.1\r\n"), "{}", request.head);
     assert_eq!(request.header("authorization"), Some("Bearer sk-test"));
     assert_eq!(request.header("x-team"), Some("red"));
     assert_eq!(request.header("content-type"), Some("application/json"));
@@ -96,9 +87,7 @@ async fn the_schema_keeps_its_order_in_every_format_that_carries_it() {
         ),
         (
             StructuredOutput::JsonObjectWithSchema,
-            Some(format!(
-                r#""response_format":{{"type":"json_object","schema":{written}}}"#
-            )),
+            Some(format!(r#""response_format":{{"type":"json_object","schema":{written}}}"#)),
         ),
         (
             StructuredOutput::JsonObject,
@@ -107,9 +96,7 @@ async fn the_schema_keeps_its_order_in_every_format_that_carries_it() {
         (StructuredOutput::Text, None),
     ];
     for (structured_output, expected) in rows {
-        let body = sent(|settings| settings.structured_output = structured_output)
-            .await
-            .body;
+        let body = sent(|settings| settings.structured_output = structured_output).await.body;
         match expected {
             Some(expected) => assert!(body.contains(&expected), "{structured_output:?}: {body}"),
             None => assert!(!body.contains("response_format"), "{body}"),
@@ -119,14 +106,9 @@ async fn the_schema_keeps_its_order_in_every_format_that_carries_it() {
 
 #[tokio::test]
 async fn the_answers_own_schema_goes_out_as_written() {
-    let body = sent_by(|settings| OpenAi::new(settings).unwrap())
-        .await
-        .body;
+    let body = sent_by(|settings| OpenAi::new(settings).unwrap()).await.body;
     let written = serde_json::to_string(&answer_schema()).unwrap();
-    assert!(
-        body.contains(&format!(r#""schema":{written},"strict":true"#)),
-        "{body}"
-    );
+    assert!(body.contains(&format!(r#""schema":{written},"strict":true"#)), "{body}");
 }
 
 #[tokio::test]
@@ -134,10 +116,7 @@ async fn the_limit_of_the_answers_length_by_name() {
     let rows = [
         (MaxTokensField::Auto, r#""max_tokens":99"#),
         (MaxTokensField::MaxTokens, r#""max_tokens":99"#),
-        (
-            MaxTokensField::MaxCompletionTokens,
-            r#""max_completion_tokens":99"#,
-        ),
+        (MaxTokensField::MaxCompletionTokens, r#""max_completion_tokens":99"#),
     ];
     for (field, expected) in rows {
         let body = sent(|settings| {
@@ -171,15 +150,9 @@ async fn warming_up_sends_the_same_prefix_for_one_token() {
         panic!("{} requests", requests.len());
     };
     let prefix = "Lists, instructions.";
-    let (shared, rest) = question
-        .body
-        .split_at(question.body.find(prefix).unwrap() + prefix.len());
+    let (shared, rest) = question.body.split_at(question.body.find(prefix).unwrap() + prefix.len());
     assert!(warm_up.body.starts_with(shared), "{}", warm_up.body);
-    assert!(
-        warm_up.body.contains(r#""max_tokens":1,"#),
-        "{}",
-        warm_up.body
-    );
+    assert!(warm_up.body.contains(r#""max_tokens":1,"#), "{}", warm_up.body);
     let format = &rest[rest.find(r#""response_format""#).unwrap()..];
     assert!(warm_up.body.ends_with(format), "{}", warm_up.body);
 }

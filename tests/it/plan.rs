@@ -186,7 +186,8 @@ fn read(case: &Case) -> (AgentVersion, Request) {
         let more: Vec<Value> = serde_json::from_str(listed).unwrap();
         request["tools"].as_array_mut().unwrap().extend(more);
     }
-    let calls: Vec<Value> = case.calls.iter().enumerate().map(|(i, call)| wire(case, i, call)).collect();
+    let calls: Vec<Value> =
+        case.calls.iter().enumerate().map(|(i, call)| wire(case, i, call)).collect();
     request["calls"] = json!(calls);
     if let Some(policy) = &case.policy {
         merge(&mut file["agent"]["policy"], serde_json::from_str(policy).unwrap());
@@ -207,7 +208,8 @@ fn wire(case: &Case, index: usize, call: &CaseCall) -> Value {
         arguments = arguments.replace("FILL", &"word ".repeat(missing)[..missing]);
         assert_eq!(arguments.len(), fill.bytes);
     }
-    let mut wire = json!({"call_id": format!("call_{index}"), "tool": call.tool, "arguments": arguments});
+    let mut wire =
+        json!({"call_id": format!("call_{index}"), "tool": call.tool, "arguments": arguments});
     if let Some(label) = &call.server_label {
         wire["server_label"] = json!(label);
     }
@@ -238,7 +240,9 @@ fn end(step: &Step) -> String {
         Outcome::ExecuteSandboxed { timeout_seconds } => format!("sandbox {timeout_seconds}"),
         Outcome::Granted { approval_id } => format!("granted {approval_id}"),
         Outcome::Approved(_) => "approved".to_owned(),
-        Outcome::Pending(reason) => format!("pending {}", reason.as_ref().map_or("-", Reason::code)),
+        Outcome::Pending(reason) => {
+            format!("pending {}", reason.as_ref().map_or("-", Reason::code))
+        }
         Outcome::Blocked(BlockedBy::Policy) => "blocked policy".to_owned(),
         Outcome::Blocked(BlockedBy::Mode(mode)) => format!("blocked {}", mode.as_str()),
     }
@@ -246,7 +250,9 @@ fn end(step: &Step) -> String {
 
 #[test]
 fn the_base_has_a_tool_of_every_origin() {
-    let case: Case = toml::from_str("name = 'x'\ncalls = [{ tool = 'find', arguments = '{}' }]\nexpect = []").unwrap();
+    let case: Case =
+        toml::from_str("name = 'x'\ncalls = [{ tool = 'find', arguments = '{}' }]\nexpect = []")
+            .unwrap();
     let (version, request) = read(&case);
     let origins: BTreeSet<_> =
         version.agent.tools.iter().chain(&request.tools).map(|tool| tool.origin).collect();

@@ -44,7 +44,8 @@ fn long(characters: usize) -> String {
 
 pub fn question(call: &str) -> Question {
     let harmless = |read: bool| {
-        let text = format!(r#"{{"readOnlyHint":{read},"destructiveHint":false,"openWorldHint":false}}"#);
+        let text =
+            format!(r#"{{"readOnlyHint":{read},"destructiveHint":false,"openWorldHint":false}}"#);
         Annotations::Present(json::read(&text).unwrap())
     };
     let tool = |name: &str, read: bool| Tool {
@@ -112,8 +113,10 @@ fn every_reply_ends_as_expected() {
     let file: File = toml::from_str(CASES).unwrap();
     let names: BTreeSet<_> = file.case.iter().map(|case| &case.name).collect();
     assert_eq!(names.len(), file.case.len(), "duplicate names");
+    // Nine entries that differ, so that their number alone is wrong.
+    let quote = "Note on C-1042: call back Monday";
     let nine: Vec<_> = (0..9)
-        .map(|n| serde_json::json!({"source":"user","index":1,"quote":"Note on C-1042: call","covers":[n % 3, 2 - n % 3].into_iter().collect::<BTreeSet<_>>()}))
+        .map(|n| serde_json::json!({"source": "user", "index": 1, "quote": &quote[..20 + n], "covers": [0, 1, 2]}))
         .collect();
     let mut failed = Vec::new();
     for case in &file.case {

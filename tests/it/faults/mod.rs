@@ -29,11 +29,7 @@ pub(crate) const PLANTED: &str = "PLANTED-PROVIDER-TEXT";
 #[derive(Debug, Clone)]
 pub(crate) enum Fault {
     /// A whole, well-formed HTTP answer.
-    Answer {
-        status: u16,
-        headers: Vec<(&'static str, String)>,
-        body: Vec<u8>,
-    },
+    Answer { status: u16, headers: Vec<(&'static str, String)>, body: Vec<u8> },
     /// The request is read and never answered.
     Silence,
     /// Status and headers come, then the body never ends: one space every 20 ms.
@@ -184,11 +180,7 @@ impl FaultServer {
                 }
             }
         });
-        Self {
-            address,
-            seen,
-            _tasks: tasks,
-        }
+        Self { address, seen, _tasks: tasks }
     }
 
     /// The address to configure.
@@ -240,11 +232,7 @@ async fn serve(
         let fault = {
             let mut seen = seen.lock().unwrap();
             let index = seen.requests.len();
-            seen.requests.push(Received {
-                head,
-                body,
-                connection,
-            });
+            seen.requests.push(Received { head, body, connection });
             faults.get(index).or(faults.last()).cloned().unwrap()
         };
         if write_fault(&mut stream, fault, &seen).await.is_err() {
@@ -269,8 +257,7 @@ async fn read_request(stream: &mut TcpStream) -> Option<(String, String)> {
         .lines()
         .find_map(|line| {
             let (name, value) = line.split_once(':')?;
-            name.eq_ignore_ascii_case("content-length")
-                .then(|| value.trim().parse().unwrap())
+            name.eq_ignore_ascii_case("content-length").then(|| value.trim().parse().unwrap())
         })
         .unwrap_or(0);
     while bytes.len() < length {
@@ -297,15 +284,9 @@ async fn write_fault(
 ) -> Result<(), Close> {
     const JSON: &str = "content-type: application/json\r\n";
     match fault {
-        Fault::Answer {
-            status,
-            headers,
-            body,
-        } => {
-            let mut head = format!(
-                "HTTP/1.1 {status} {PLANTED}\r\ncontent-length: {}\r\n",
-                body.len()
-            );
+        Fault::Answer { status, headers, body } => {
+            let mut head =
+                format!("HTTP/1.1 {status} {PLANTED}\r\ncontent-length: {}\r\n", body.len());
             for (name, value) in headers {
                 head.push_str(&format!("{name}: {value}\r\n"));
             }
