@@ -1,2 +1,3 @@
 //! it
 mod policy;
+mod policy_command;
