@@ -39,6 +39,9 @@ pub struct CallReport {
     pub pause_reason: Option<Option<&'static str>>,
     /// One sentence: the judge's for an approval, ours for a pause; null where the code says it all.
     pub reason: Option<String>,
+    /// The reason's sentence for a page or a terminal, also where the wire has the code alone.
+    #[serde(skip)]
+    pub explanation: Option<String>,
     /// `sandbox_offline` for a call of the offline sandbox, else absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub approval_route: Option<&'static str>,
@@ -151,6 +154,7 @@ impl CallReport {
             decided_by: None,
             pause_reason: (mode == Mode::Auto).then_some(waits),
             reason: None,
+            explanation: None,
             approval_route: None,
             timeout_seconds: None,
             output: None,
@@ -189,9 +193,13 @@ impl CallReport {
                 self.outcome = "approved";
                 self.decided_by = Some(AUTOMATIC_APPROVER.to_owned());
                 self.reason = Some(approval.reason().to_owned());
+                self.explanation = self.reason.clone();
                 self.evidence = approval.evidence().iter().map(EvidenceReport::new).collect();
             }
-            Outcome::Pending(reason) => self.reason = reason.as_ref().and_then(wire_reason),
+            Outcome::Pending(reason) => {
+                self.reason = reason.as_ref().and_then(wire_reason);
+                self.explanation = reason.as_ref().map(Reason::sentence);
+            }
             Outcome::Blocked(by) => {
                 self.outcome = "blocked";
                 self.output = Some(blocked_output(by));
