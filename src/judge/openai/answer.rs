@@ -56,11 +56,7 @@ impl Completion {
             return Err(JudgeFailure::Malformed);
         };
         let text = choice.into_text()?;
-        Ok(Reply {
-            text,
-            model,
-            tokens,
-        })
+        Ok(Reply { text, model, tokens })
     }
 
     pub(super) fn tokens(&self) -> Tokens {
@@ -71,11 +67,7 @@ impl Completion {
             .and_then(|details| details.get("cached_tokens"))
             .or_else(|| self.timings.get("cache_n"))
             .and_then(Value::as_u64);
-        Tokens {
-            input: usage("prompt_tokens"),
-            output: usage("completion_tokens"),
-            cached,
-        }
+        Tokens { input: usage("prompt_tokens"), output: usage("completion_tokens"), cached }
     }
 }
 
@@ -132,10 +124,7 @@ impl ErrorKind {
         // Most servers nest it under `error`; older vLLM servers do not.
         let error = body.get("error").unwrap_or(&body);
         let says = |name: &str, values: &[&str]| {
-            error
-                .get(name)
-                .and_then(Value::as_str)
-                .is_some_and(|value| values.contains(&value))
+            error.get(name).and_then(Value::as_str).is_some_and(|value| values.contains(&value))
         };
         let too_long = ["context_length_exceeded", "exceed_context_size_error"];
         if says("code", &too_long) || says("type", &too_long) {
@@ -179,73 +168,28 @@ mod tests {
         use JudgeFailure::*;
         let choice = |choice: &str| format!(r#"{{"choices":[{choice}]}}"#);
         let rows = [
-            (
-                r#"{"message":{"content":"part"},"finish_reason":"length"}"#,
-                Truncated,
-            ),
-            (
-                r#"{"message":{"content":""},"finish_reason":"length"}"#,
-                Truncated,
-            ),
-            (
-                r#"{"message":{"content":"part"},"finish_reason":"content_filter"}"#,
-                Refused,
-            ),
-            (
-                r#"{"message":{"content":"yes","refusal":"no"},"finish_reason":"stop"}"#,
-                Refused,
-            ),
-            (
-                r#"{"message":{"content":"yes","refusal":{"why":"no"}}}"#,
-                Refused,
-            ),
-            (
-                r#"{"message":{"content":null,"tool_calls":[{"id":"1"}]}}"#,
-                Malformed,
-            ),
-            (
-                r#"{"message":{"content":"yes","tool_calls":[{"id":"1"}]}}"#,
-                Malformed,
-            ),
-            (
-                r#"{"message":{"content":"yes","function_call":{"name":"f"}}}"#,
-                Malformed,
-            ),
-            (
-                r#"{"message":{"content":"yes"},"finish_reason":"tool_calls"}"#,
-                Malformed,
-            ),
-            (
-                r#"{"message":{"content":null},"finish_reason":"stop"}"#,
-                Malformed,
-            ),
-            (
-                r#"{"message":{"content":" \n"},"finish_reason":"stop"}"#,
-                Malformed,
-            ),
-            (
-                r#"{"message":{"content":[{"type":"text","text":"yes"}]}}"#,
-                Malformed,
-            ),
+            (r#"{"message":{"content":"part"},"finish_reason":"length"}"#, Truncated),
+            (r#"{"message":{"content":""},"finish_reason":"length"}"#, Truncated),
+            (r#"{"message":{"content":"part"},"finish_reason":"content_filter"}"#, Refused),
+            (r#"{"message":{"content":"yes","refusal":"no"},"finish_reason":"stop"}"#, Refused),
+            (r#"{"message":{"content":"yes","refusal":{"why":"no"}}}"#, Refused),
+            (r#"{"message":{"content":null,"tool_calls":[{"id":"1"}]}}"#, Malformed),
+            (r#"{"message":{"content":"yes","tool_calls":[{"id":"1"}]}}"#, Malformed),
+            (r#"{"message":{"content":"yes","function_call":{"name":"f"}}}"#, Malformed),
+            (r#"{"message":{"content":"yes"},"finish_reason":"tool_calls"}"#, Malformed),
+            (r#"{"message":{"content":null},"finish_reason":"stop"}"#, Malformed),
+            (r#"{"message":{"content":" \n"},"finish_reason":"stop"}"#, Malformed),
+            (r#"{"message":{"content":[{"type":"text","text":"yes"}]}}"#, Malformed),
             (r#"{"message":{}}"#, Malformed),
             (r#"{"message":null}"#, Malformed),
             (r#"{"delta":{"content":"yes"}}"#, Malformed),
             ("", Malformed),
-            (
-                r#"{"message":{"content":"yes"}},{"message":{"content":"no"}}"#,
-                Malformed,
-            ),
+            (r#"{"message":{"content":"yes"}},{"message":{"content":"no"}}"#, Malformed),
         ];
         for (body, expected) in rows {
             check(&choice(body), Err(expected));
         }
-        for body in [
-            "{}",
-            "[]",
-            "null",
-            r#"{"choices":null}"#,
-            r#"{"choices":{}}"#,
-        ] {
+        for body in ["{}", "[]", "null", r#"{"choices":null}"#, r#"{"choices":{}}"#] {
             check(body, Err(Malformed));
         }
     }
@@ -259,11 +203,7 @@ mod tests {
         let usage = |details: &str| {
             format!(r#""usage":{{"prompt_tokens":9,"completion_tokens":4{details}}}"#)
         };
-        let expected = |cached| Tokens {
-            input: Some(9),
-            output: Some(4),
-            cached,
-        };
+        let expected = |cached| Tokens { input: Some(9), output: Some(4), cached };
         assert_eq!(
             tokens(&usage(r#","prompt_tokens_details":{"cached_tokens":7}"#)),
             expected(Some(7))
@@ -272,10 +212,7 @@ mod tests {
             tokens(&format!(r#"{},"timings":{{"cache_n":6}}"#, usage(""))),
             expected(Some(6))
         );
-        assert_eq!(
-            tokens(&usage(r#","prompt_tokens_details":null"#)),
-            expected(None)
-        );
+        assert_eq!(tokens(&usage(r#","prompt_tokens_details":null"#)), expected(None));
         assert_eq!(
             tokens(r#""usage":{"prompt_tokens":-1,"completion_tokens":"4"}"#),
             Tokens::default()
@@ -286,22 +223,10 @@ mod tests {
     fn an_errors_code_may_be_of_any_type() {
         use ErrorKind::*;
         let rows = [
-            (
-                r#"{"error":{"code":"context_length_exceeded","message":"x"}}"#,
-                ContextExceeded,
-            ),
-            (
-                r#"{"error":{"type":"exceed_context_size_error","code":400}}"#,
-                ContextExceeded,
-            ),
-            (
-                r#"{"type":"context_length_exceeded","code":400}"#,
-                ContextExceeded,
-            ),
-            (
-                r#"{"error":{"code":"content_filter","status":400}}"#,
-                ContentFilter,
-            ),
+            (r#"{"error":{"code":"context_length_exceeded","message":"x"}}"#, ContextExceeded),
+            (r#"{"error":{"type":"exceed_context_size_error","code":400}}"#, ContextExceeded),
+            (r#"{"type":"context_length_exceeded","code":400}"#, ContextExceeded),
+            (r#"{"error":{"code":"content_filter","status":400}}"#, ContentFilter),
             (r#"{"error":{"code":400,"type":"BadRequestError"}}"#, Other),
             (r#"{"error":"context_length_exceeded"}"#, Other),
             (r#"{"error":{"message":"context_length_exceeded"}}"#, Other),

@@ -39,15 +39,9 @@ impl Transport {
 
     async fn exchange(self, factory: HttpRequestFactory) -> Result<Response, Setback> {
         // The address and the headers were checked when the judge was made.
-        let request = factory
-            .build()
-            .await
-            .map_err(|_error| JudgeFailure::Rejected)?;
-        let response = self
-            .client
-            .execute(request)
-            .await
-            .map_err(|_error| JudgeFailure::Connection)?;
+        let request = factory.build().await.map_err(|_error| JudgeFailure::Rejected)?;
+        let response =
+            self.client.execute(request).await.map_err(|_error| JudgeFailure::Connection)?;
         let status = response.status();
         if !status.is_success() {
             return Err(failed(status, response).await);
@@ -71,11 +65,9 @@ impl tower::Service<HttpRequestFactory> for Transport {
 
     fn call(&mut self, factory: HttpRequestFactory) -> Self::Future {
         let exchange = self.clone().exchange(factory);
-        Box::pin(async move {
-            exchange
-                .await
-                .map_err(|setback| OpenAIError::Boxed(Box::new(setback)))
-        })
+        Box::pin(
+            async move { exchange.await.map_err(|setback| OpenAIError::Boxed(Box::new(setback))) },
+        )
     }
 }
 
@@ -83,11 +75,7 @@ impl tower::Service<HttpRequestFactory> for Transport {
 /// response closes its connection.
 async fn read(mut response: Response, bound: usize) -> Result<Vec<u8>, JudgeFailure> {
     let mut body = Vec::new();
-    while let Some(chunk) = response
-        .chunk()
-        .await
-        .map_err(|_error| JudgeFailure::Connection)?
-    {
+    while let Some(chunk) = response.chunk().await.map_err(|_error| JudgeFailure::Connection)? {
         if body.len().saturating_add(chunk.len()) > bound {
             return Err(JudgeFailure::Malformed);
         }
@@ -115,10 +103,7 @@ async fn failed(status: StatusCode, response: Response) -> Setback {
         // Redirects are not followed: they would carry the prompt to an address nobody configured.
         _other => JudgeFailure::Rejected,
     };
-    Setback {
-        failure,
-        retry_after,
-    }
+    Setback { failure, retry_after }
 }
 
 /// How long the server asks us to wait: milliseconds, seconds or a date. What is none of them, or a
@@ -132,10 +117,7 @@ fn retry_after(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
     if let Ok(seconds) = text.parse() {
         return Some(Duration::from_secs(seconds));
     }
-    httpdate::parse_http_date(text)
-        .ok()?
-        .duration_since(now)
-        .ok()
+    httpdate::parse_http_date(text).ok()?.duration_since(now).ok()
 }
 
 #[cfg(test)]
@@ -149,21 +131,12 @@ mod tests {
             (&[], None),
             (&[("retry-after", "2")], Some(Duration::from_secs(2))),
             (&[("retry-after", " 0 ")], Some(Duration::ZERO)),
-            (
-                &[("retry-after", "2"), ("retry-after-ms", "150")],
-                Some(Duration::from_millis(150)),
-            ),
-            (
-                &[("retry-after", "Fri, 06 Nov 2026 08:00:07 GMT")],
-                Some(Duration::from_secs(7)),
-            ),
+            (&[("retry-after", "2"), ("retry-after-ms", "150")], Some(Duration::from_millis(150))),
+            (&[("retry-after", "Fri, 06 Nov 2026 08:00:07 GMT")], Some(Duration::from_secs(7))),
             (&[("retry-after", "Fri, 06 Nov 2026 07:00:00 GMT")], None),
             (&[("retry-after", "-1")], None),
             (&[("retry-after", "soon")], None),
-            (
-                &[("retry-after", "18446744073709551615")],
-                Some(Duration::from_secs(u64::MAX)),
-            ),
+            (&[("retry-after", "18446744073709551615")], Some(Duration::from_secs(u64::MAX))),
         ];
         for (headers, expected) in rows {
             let mut map = HeaderMap::new();
