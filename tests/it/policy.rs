@@ -163,6 +163,8 @@ struct EffectiveCase {
     plan: String,
     ask: String,
     auto: String,
+    /// The first gate that is closed, whatever the action and the mode.
+    gate: Option<String>,
 }
 
 const fn yes() -> bool {
@@ -259,8 +261,11 @@ fn policy_operator_and_mode_make_a_verdict() {
         assert_eq!(found.action.as_str(), case.action, "{name}: action");
         assert_eq!(found.matched, case.matched, "{name}: matched");
         assert_eq!(found.classes.last().copied(), found.class, "{name}: classes");
+        let gates = eligibility::check(&tool, &found, &settings);
+        let closed = gates.as_ref().err().map(|reason| reason.code());
+        assert_eq!(closed, case.gate.as_deref(), "{name}: gate");
         let open = Open {
-            judged: case.available && eligibility::check(&tool, &found, &settings).is_ok(),
+            judged: case.available && gates.is_ok(),
             sandbox: case.available && case.sandbox,
         };
         for (mode, expected) in
