@@ -1,4 +1,5 @@
 //! stub
+pub mod cli;
 pub mod decide;
 pub mod host;
 pub mod judge;
