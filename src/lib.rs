@@ -1,5 +1,6 @@
 //! stub
 pub mod cli;
+pub mod config;
 pub mod decide;
 pub mod host;
 pub mod judge;

@@ -1,3 +1,6 @@
-//! The command line, one command a file.
+//! The command line: one command a file.
 
+pub mod config;
+pub mod judge;
 pub mod policy;
+pub mod readable;
