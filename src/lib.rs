@@ -1,3 +1,4 @@
 //! stub
 pub mod decide;
+pub mod host;
 pub mod judge;
