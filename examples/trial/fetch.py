@@ -105,6 +105,8 @@ def main() -> int:
     except Failure as failure:
         say(str(failure))
         return failure.code
+    except KeyboardInterrupt:
+        return 130
     return 0
 
 
@@ -268,7 +270,8 @@ def run(command: list[str], failed: str) -> None:
     )
     if done.returncode != 0:
         lines = [line for line in done.stdout.splitlines() if line.strip()]
-        raise Failure(3, "\n".join([f"{failed}:", *lines[-4:]]))
+        errors = [line for line in lines if line.lower().startswith("error")]
+        raise Failure(3, "\n".join([f"{failed}:", *(errors or lines)[-4:]]))
 
 
 if __name__ == "__main__":
