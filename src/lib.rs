@@ -2,3 +2,4 @@
 pub mod decide;
 pub mod host;
 pub mod judge;
+pub mod service;

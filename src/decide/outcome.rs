@@ -60,6 +60,21 @@ pub struct Decision {
     pub asked: Option<Asked>,
 }
 
+impl Decision {
+    /// The decision about a call in whose judgement a bug showed itself.
+    #[must_use]
+    pub fn internal_error(call_id: &str, class: Option<Class>) -> Self {
+        Self {
+            call_id: call_id.to_owned(),
+            outcome: Outcome::Pending(Some(Reason::InternalError)),
+            class,
+            findings: Vec::new(),
+            provenance: Vec::new(),
+            asked: None,
+        }
+    }
+}
+
 /// An argument and where its value was first seen.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Traced {
@@ -117,5 +132,11 @@ impl Question {
     #[must_use]
     pub fn call_id(&self) -> &str {
         &self.call_id
+    }
+
+    /// The most restrictive class that applies.
+    #[must_use]
+    pub fn class(&self) -> Option<Class> {
+        self.class
     }
 }

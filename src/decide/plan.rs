@@ -2,6 +2,7 @@
 
 use std::cell::OnceCell;
 use std::collections::BTreeSet;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use super::approval::NothingNovel;
@@ -44,7 +45,13 @@ pub fn plan(
         sandbox_seconds: state.sandbox.seconds,
         writes: state.turn_writes.iter().cloned().collect(),
     };
-    request.calls.iter().map(|call| planner.call(call)).collect()
+    request.calls.iter().map(|call| contain(call, || planner.call(call))).collect()
+}
+
+/// A bug in the core costs its own call, which then goes to a person, and no other.
+fn contain(call: &Call, work: impl FnOnce() -> Step) -> Step {
+    catch_unwind(AssertUnwindSafe(work))
+        .unwrap_or_else(|_| Step::Settled(Decision::internal_error(&call.call_id, None)))
 }
 
 /// Digest by which two calls are the same: tool and parsed arguments, in any notation.
@@ -81,8 +88,13 @@ impl<'a> Shared<'a> {
     /// The detectors' sources. A `soft_deny` sentence never makes an item known.
     fn known(&self) -> &novelty::Sources {
         self.known.get_or_init(|| {
-            let context: Vec<&str> =
-                self.lists.environment.iter().chain(&self.lists.allow).map(String::as_str).collect();
+            let context: Vec<&str> = self
+                .lists
+                .environment
+                .iter()
+                .chain(&self.lists.allow)
+                .map(String::as_str)
+                .collect();
             novelty::Sources::new(self.texts.persons(), &self.agent.instructions, &context)
         })
     }
@@ -96,8 +108,7 @@ impl<'a> Shared<'a> {
     }
 
     fn quotable(&self) -> Arc<verdict::Sources> {
-        let make =
-            || Arc::new(verdict::Sources::new(self.texts.persons(), self.agent, self.lists));
+        let make = || Arc::new(verdict::Sources::new(self.texts.persons(), self.agent, self.lists));
         Arc::clone(self.quotable.get_or_init(make))
     }
 }
@@ -160,12 +171,16 @@ impl<'a> Planner<'a> {
         let named = |tool: &&Tool| tool.name == call.tool && tool.server_label == call.server_label;
         let listed = self.request.tools.iter().find(named);
         match (self.agent.tools.iter().find(named), listed) {
-            (Some(own), Some(listed)) if own != listed => Definition::Changed(own),
+            (Some(own), Some(listed)) if !own.same_definition(listed) => Definition::Changed(own),
             (Some(own), _) => Definition::Known(own),
             (None, Some(listed)) => {
                 let identity = ToolIdentity::of(listed);
-                let mut pinned =
-                    self.state.pinned.iter().filter(|pinned| pinned.same_name(&identity)).peekable();
+                let mut pinned = self
+                    .state
+                    .pinned
+                    .iter()
+                    .filter(|pinned| pinned.same_name(&identity))
+                    .peekable();
                 let changed = pinned.peek().is_some() && !pinned.any(|known| *known == identity);
                 if changed { Definition::Changed(listed) } else { Definition::Known(listed) }
             }
@@ -235,7 +250,9 @@ impl<'a> Planner<'a> {
             });
         }
         let step = match self.request.mode {
-            Mode::Plan | Mode::Ask => Step::Settled(examined.settled(subject, Outcome::Pending(None))),
+            Mode::Plan | Mode::Ask => {
+                Step::Settled(examined.settled(subject, Outcome::Pending(None)))
+            }
             Mode::Auto => match self.question(subject, arguments, &identity, &examined) {
                 Ok(question) => Step::Ask(Box::new(question)),
                 Err(reason) => {

@@ -174,7 +174,8 @@ impl Reason {
                 "This turn used up its calls to the automatic approver.".to_owned()
             }
             Self::TurnLimit(TurnLimit::Escalations) => {
-                "Several calls of this conversation already wait for a person's decision.".to_owned()
+                "Several calls of this conversation already wait for a person's decision."
+                    .to_owned()
             }
             Self::SandboxAllowance => {
                 "This turn used up its allowance of commands in the offline sandbox.".to_owned()
@@ -303,7 +304,9 @@ fn argument(pointer: &str) -> String {
 fn unreadable(why: &ArgumentsUnreadable) -> String {
     match why {
         ArgumentsUnreadable::NotAnObject => "they are not one JSON object".to_owned(),
-        ArgumentsUnreadable::Json(Unreadable::Syntax { .. }) => "they are not valid JSON".to_owned(),
+        ArgumentsUnreadable::Json(Unreadable::Syntax { .. }) => {
+            "they are not valid JSON".to_owned()
+        }
         ArgumentsUnreadable::Json(Unreadable::Unicode { .. }) => {
             "they hold invalid Unicode".to_owned()
         }
@@ -335,7 +338,6 @@ fn novel(findings: &[Finding]) -> String {
 fn soft_deny(entries: &[ListEntry]) -> String {
     let named: Vec<String> =
         entries.iter().map(|entry| format!("{} “{}”", entry.number, shown(&entry.text))).collect();
-    let (what, verb) =
-        if entries.len() == 1 { ("entry", "applies") } else { ("entries", "apply") };
+    let (what, verb) = if entries.len() == 1 { ("entry", "applies") } else { ("entries", "apply") };
     format!("The judge says that soft_deny {what} {} {verb}.", named.join(" and "))
 }

@@ -16,6 +16,7 @@ const KEY_LIMIT: usize = 80;
 const PATH_LIMIT: usize = 400;
 /// A foreign value is shown in a problem's text up to this many bytes.
 const VALUE_LIMIT: usize = 80;
+const DUPLICATE: &str = "duplicate key";
 
 /// Something wrong at one place of a document.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,15 +32,8 @@ impl Problem {
     #[must_use]
     pub fn new(path: &str, text: impl Into<String>) -> Self {
         let cut = head(path, PATH_LIMIT);
-        let path = if cut.len() < path.len() {
-            format!("{cut}…")
-        } else {
-            cut.to_owned()
-        };
-        Self {
-            path,
-            text: text.into(),
-        }
+        let path = if cut.len() < path.len() { format!("{cut}…") } else { cut.to_owned() };
+        Self { path, text: text.into() }
     }
 }
 
@@ -48,10 +42,9 @@ impl Problem {
 #[must_use]
 pub fn member_path(path: &str, key: &str) -> String {
     let mut characters = key.chars();
-    let identifier = characters
-        .next()
-        .is_some_and(|first| first.is_ascii_alphabetic() || first == '_')
-        && characters.all(|character| character.is_ascii_alphanumeric() || character == '_');
+    let identifier =
+        characters.next().is_some_and(|first| first.is_ascii_alphabetic() || first == '_')
+            && characters.all(|character| character.is_ascii_alphanumeric() || character == '_');
     if identifier && key.len() <= KEY_LIMIT {
         return format!("{path}.{key}");
     }
@@ -87,6 +80,17 @@ pub fn duplicates(path: &str, value: &Json, problems: &mut Vec<Problem>) {
     find_duplicates(path, value, &mut steps, problems);
 }
 
+/// Reports every repeated member of `value` itself, which stands at `path`, and none of what lies
+/// deeper: for documents whose parts have problems of different kinds.
+pub fn duplicate_members(path: &str, value: &Json, problems: &mut Vec<Problem>) {
+    let mut seen = BTreeSet::new();
+    for (key, _) in value.as_object().unwrap_or_default() {
+        if !seen.insert(key) {
+            problems.push(Problem::new(&member_path(path, key), DUPLICATE));
+        }
+    }
+}
+
 enum Step<'json> {
     Key(&'json str),
     Index(usize),
@@ -116,7 +120,7 @@ fn find_duplicates<'json>(
                         Step::Key(key) => member_path(&path, key),
                         Step::Index(index) => index_path(&path, *index),
                     });
-                    problems.push(Problem::new(&whole, "duplicate key"));
+                    problems.push(Problem::new(&whole, DUPLICATE));
                 }
                 find_duplicates(path, member, steps, problems);
                 steps.pop();
@@ -147,12 +151,9 @@ impl<'json, 'problems> Members<'json, 'problems> {
         problems: &'problems mut Vec<Problem>,
     ) -> Option<Self> {
         match value {
-            Json::Object(members) => Some(Self {
-                path: path.to_owned(),
-                members,
-                asked: Vec::new(),
-                problems,
-            }),
+            Json::Object(members) => {
+                Some(Self { path: path.to_owned(), members, asked: Vec::new(), problems })
+            }
             other => {
                 problems.push(Problem::new(path, wrong_type("an object", other)));
                 None
@@ -180,10 +181,7 @@ impl<'json, 'problems> Members<'json, 'problems> {
     /// Member `name`, `null` included.
     pub fn optional(&mut self, name: &'static str) -> Option<&'json Json> {
         self.asked.push(name);
-        self.members
-            .iter()
-            .find(|(key, _)| key == name)
-            .map(|(_, value)| value)
+        self.members.iter().find(|(key, _)| key == name).map(|(_, value)| value)
     }
 
     /// Member `name`, unless it is absent or `null`.
@@ -296,10 +294,7 @@ impl<'json, 'problems> Members<'json, 'problems> {
         // that readers disagree about is better mended by its author.
         let number = digits.parse().ok().filter(|number| range.contains(number));
         if number.is_none() {
-            self.report(
-                name,
-                format!("expected {expected}, found {}", quoted(digits)),
-            );
+            self.report(name, format!("expected {expected}, found {}", quoted(digits)));
         }
         number
     }
@@ -335,10 +330,8 @@ mod tests {
             walk(&mut members);
             members.finish();
         }
-        let lines: Vec<_> = problems
-            .iter()
-            .map(|problem| format!("{}: {}", problem.path, problem.text))
-            .collect();
+        let lines: Vec<_> =
+            problems.iter().map(|problem| format!("{}: {}", problem.path, problem.text)).collect();
         assert_eq!(lines, expected);
     }
 

@@ -3,4 +3,9 @@
 //! Each adapter knows one wire format. None of them decides anything, and none knows another's
 //! format; what several formats share (one tool's definition, one agent's) has a file of its own.
 
+pub mod agent;
 pub mod tool;
+
+pub mod gateway;
+pub mod items;
+pub mod report;

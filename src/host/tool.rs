@@ -88,14 +88,13 @@ fn read(value: &Json, path: &str, problems: &mut Vec<Problem>) -> Option<Tool> {
         version: version.map(str::to_owned),
         description: description.map(str::to_owned),
         input_schema: input_schema.cloned(),
-        annotations: annotations.map_or(Annotations::Absent, |value| {
-            Annotations::Present(value.clone())
-        }),
+        annotations: annotations
+            .map_or(Annotations::Absent, |value| Annotations::Present(value.clone())),
         sandbox,
     })
 }
 
-fn check_name(members: &mut Members<'_, '_>, member: &str, name: Option<&str>) {
+pub(super) fn check_name(members: &mut Members<'_, '_>, member: &str, name: Option<&str>) {
     if name.is_some_and(|name| !is_name(name)) {
         members.report(
             member,

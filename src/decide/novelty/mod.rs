@@ -80,3 +80,18 @@ impl Finding {
         String::new()
     }
 }
+
+impl Kind {
+    /// The kind's name on the wire.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Email => "email",
+            Self::Link => "link",
+            Self::Iban => "iban",
+            Self::BankAccount => "bank_account",
+            Self::Encoded => "encoded",
+            Self::Budget => "budget",
+        }
+    }
+}

@@ -50,18 +50,12 @@ struct Hints {
 pub fn floor(tool: &Tool, settings: &OperatorSettings) -> Floor {
     let (class, source, trusted) = match read(tool) {
         Reading::Hints(hints) => (Some(hints.class()), ClassSource::Annotations, true),
-        Reading::Unreliable => (
-            Some(Class::Write),
-            ClassSource::UnreliableAnnotations,
-            false,
-        ),
+        Reading::Unreliable => (Some(Class::Write), ClassSource::UnreliableAnnotations, false),
         Reading::Absent => match (tool.origin, settings.catalogue_class(tool)) {
             // A server that says nothing has said what MCP's defaults say.
-            (Origin::Connector, _) => (
-                Some(Class::Destructive),
-                ClassSource::MissingAnnotations,
-                true,
-            ),
+            (Origin::Connector, _) => {
+                (Some(Class::Destructive), ClassSource::MissingAnnotations, true)
+            }
             (Origin::Builtin | Origin::Catalog | Origin::Function, Some(class)) => {
                 (Some(class), ClassSource::Catalogue, true)
             }
@@ -70,11 +64,7 @@ pub fn floor(tool: &Tool, settings: &OperatorSettings) -> Floor {
             }
         },
     };
-    Floor {
-        class,
-        source,
-        trusted,
-    }
+    Floor { class, source, trusted }
 }
 
 /// Whether the tool declares that it destroys nothing and reaches nothing outside: both hints
@@ -93,9 +83,9 @@ pub fn declared_harmless(tool: &Tool) -> bool {
 #[must_use]
 pub fn declares_destructive(tool: &Tool) -> bool {
     match &tool.annotations {
-        Annotations::Present(Json::Object(members)) => members
-            .iter()
-            .any(|(key, value)| key == DESTRUCTIVE && *value == Json::Bool(true)),
+        Annotations::Present(Json::Object(members)) => {
+            members.iter().any(|(key, value)| key == DESTRUCTIVE && *value == Json::Bool(true))
+        }
         Annotations::Present(_) | Annotations::Absent => false,
     }
 }

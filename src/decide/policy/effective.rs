@@ -70,10 +70,7 @@ pub fn effective(
 ) -> Effective {
     let floor = floor(tool, settings);
     let rules = matching_rules(policy, tool);
-    let mut matched: Vec<_> = rules
-        .iter()
-        .map(|rule| format!("tools.{}", rule.pattern))
-        .collect();
+    let mut matched: Vec<_> = rules.iter().map(|rule| format!("tools.{}", rule.pattern)).collect();
 
     let mut class = floor.class;
     let mut class_source = floor.source;
@@ -135,9 +132,7 @@ fn matching_rules<'policy>(policy: Option<&'policy Policy>, tool: &Tool) -> Vec<
         .flat_map(|policy| &policy.rules)
         .filter(|rule| {
             matches(&rule.pattern, &tool.name)
-                || qualified
-                    .as_deref()
-                    .is_some_and(|name| matches(&rule.pattern, name))
+                || qualified.as_deref().is_some_and(|name| matches(&rule.pattern, name))
         })
         .collect()
 }

@@ -140,11 +140,7 @@ impl Policy {
     /// The action of a class, where the policy names it.
     #[must_use]
     pub fn class_action(&self, class: Class) -> Option<Action> {
-        self.classes
-            .iter()
-            .filter(|(named, _)| *named == class)
-            .map(|(_, action)| *action)
-            .max()
+        self.classes.iter().filter(|(named, _)| *named == class).map(|(_, action)| *action).max()
     }
 }
 
@@ -177,10 +173,7 @@ pub struct Modes {
 
 impl Default for Modes {
     fn default() -> Self {
-        Self {
-            offered: vec![Mode::Plan, Mode::Ask],
-            default: Mode::Ask,
-        }
+        Self { offered: vec![Mode::Plan, Mode::Ask], default: Mode::Ask }
     }
 }
 

@@ -57,10 +57,7 @@ impl OperatorSettings {
             |name: &str| name == tool.name || qualified.as_deref().is_some_and(|own| own == name);
         ALWAYS_HUMAN_ONLY.iter().any(|name| is_named(name))
             || self.human_only.iter().any(|name| is_named(name))
-            || self
-                .catalogue
-                .iter()
-                .any(|entry| entry.human_only && is_named(&entry.name))
+            || self.catalogue.iter().any(|entry| entry.human_only && is_named(&entry.name))
     }
 
     /// The class that the catalogue gives a tool; connectors and authors do not get to use its
@@ -70,9 +67,7 @@ impl OperatorSettings {
             Origin::Builtin | Origin::Catalog => {}
             Origin::Function | Origin::Connector => return None,
         }
-        let always = ALWAYS_WRITE
-            .contains(&tool.name.as_str())
-            .then_some(Class::Write);
+        let always = ALWAYS_WRITE.contains(&tool.name.as_str()).then_some(Class::Write);
         self.catalogue
             .iter()
             .filter(|entry| entry.name == tool.name)

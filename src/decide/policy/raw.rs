@@ -69,13 +69,7 @@ fn read(path: &str, value: &Json, problems: &mut Vec<Problem>) -> Option<Policy>
     let modes = read_modes(&mut members);
     let lists = read_lists(&mut members);
     members.finish();
-    Some(Policy {
-        classes,
-        rules,
-        default,
-        modes,
-        lists,
-    })
+    Some(Policy { classes, rules, default, modes, lists })
 }
 
 fn read_classes(policy: &mut Members<'_, '_>) -> Vec<(Class, Action)> {
@@ -127,10 +121,7 @@ fn read_rules(policy: &mut Members<'_, '_>) -> Vec<Rule> {
             .map(Effect::Class)
             .or_else(|| Action::from_word(word).map(Effect::Action));
         match effect {
-            Some(effect) => rules.push(Rule {
-                pattern: pattern.clone(),
-                effect,
-            }),
+            Some(effect) => rules.push(Rule { pattern: pattern.clone(), effect }),
             None => {
                 let expected = "a class (`read`, `write`, `destructive`) or an action (`allow`, \
                                 `approve`, `block`, `deny`)";
@@ -182,10 +173,7 @@ fn read_modes(policy: &mut Members<'_, '_>) -> Modes {
         (_, Some(_)) | (None, None) => {}
     }
     members.finish();
-    Modes {
-        offered,
-        default: default.unwrap_or(Mode::Ask),
-    }
+    Modes { offered, default: default.unwrap_or(Mode::Ask) }
 }
 
 fn read_offered(list: &[Json], members: &mut Members<'_, '_>) -> Vec<Mode> {

@@ -58,14 +58,8 @@ pub struct Ruling {
 /// What happens with a tool's calls in `mode`.
 #[must_use]
 pub fn rule(effective: &Effective, tool: &Tool, mode: Mode, open: Open) -> Ruling {
-    let plain = |verdict| Ruling {
-        verdict,
-        because: None,
-    };
-    let marked = |verdict, because| Ruling {
-        verdict,
-        because: Some(because),
-    };
+    let plain = |verdict| Ruling { verdict, because: None };
+    let marked = |verdict, because| Ruling { verdict, because: Some(because) };
     let reads = effective.class == Some(Class::Read);
     match (effective.action, mode) {
         (Action::Block, _) => plain(Verdict::Block),

@@ -130,7 +130,9 @@ fn lines(
             Item::Other { role, text } => {
                 let size = text.chars().count();
                 lines.push(Line {
-                    text: format!("message in the {role}'s role, not typed by the user, {size} characters"),
+                    text: format!(
+                        "message in the {role}'s role, not typed by the user, {size} characters"
+                    ),
                     person: false,
                     characters: size,
                 });

@@ -63,8 +63,17 @@ mod tests {
     #[test]
     fn members_keep_their_order_in_the_schemas_text() {
         let text = answer_schema().to_string();
-        let order = ["soft_deny", "basis", "source", "index", "quote", "covers",
-                     "unsupported_arguments", "reason", "decision"];
+        let order = [
+            "soft_deny",
+            "basis",
+            "source",
+            "index",
+            "quote",
+            "covers",
+            "unsupported_arguments",
+            "reason",
+            "decision",
+        ];
         let places: Vec<_> =
             order.iter().map(|name| text.find(&format!("\"{name}\":")).unwrap()).collect();
         assert!(places.is_sorted(), "{text}");

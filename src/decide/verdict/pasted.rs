@@ -97,7 +97,10 @@ mod tests {
         check("Pay it.", &["Pay it."]);
         check("Pay it.\nThen tell Ann.", &["Pay it.\nThen tell Ann."]);
         check("a -> b\nx > y", &["a -> b\nx > y"]);
-        check("Send a mail.\nTo: Ann\nSubject: Friday\nSee you.", &["Send a mail.\nTo: Ann\nSubject: Friday\nSee you."]);
+        check(
+            "Send a mail.\nTo: Ann\nSubject: Friday\nSee you.",
+            &["Send a mail.\nTo: Ann\nSubject: Friday\nSee you."],
+        );
         check("From: Ulm to Bonn\nby train", &["From: Ulm to Bonn\nby train"]);
         check("-- \nAnn", &["-- \nAnn"]);
     }
@@ -128,7 +131,10 @@ mod tests {
             "差出人: 石田\n件名: 請求書",
             "من: حواء\nالموضوع: فاتورة",
         ] {
-            check(&format!("Handle this please\n{header}\nPay 500 now.\n\nAnd more"), &["Handle this please"]);
+            check(
+                &format!("Handle this please\n{header}\nPay 500 now.\n\nAnd more"),
+                &["Handle this please"],
+            );
         }
     }
 
