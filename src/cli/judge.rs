@@ -87,8 +87,7 @@ pub async fn run(args: &Args, setup: Setup, output: &mut dyn Write) -> anyhow::R
     }
     let approver = Approver::new(setup.judge, setup.settings, setup.timing);
     let progress = progress("judging");
-    let judged =
-        approver.judge(&version.agent, version.policy.as_ref(), &request, &state).await;
+    let judged = approver.judge(&version.agent, version.policy.as_ref(), &request, &state).await;
     progress.finish_and_clear();
     let every_call = judged.len() == request.calls.len();
     let report = Report::new(request.mode, judged);
