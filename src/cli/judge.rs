@@ -90,7 +90,8 @@ pub async fn run(args: &Args, setup: Setup, output: &mut dyn Write) -> anyhow::R
     let judged = approver.judge(&version.agent, version.policy.as_ref(), &request, &state).await;
     progress.finish_and_clear();
     let every_call = judged.len() == request.calls.len();
-    let report = Report::new(request.mode, judged);
+    let decisions = judged.into_iter().map(|judged| (judged.decision, judged.latency));
+    let report = Report::new(request.mode, decisions);
     let terminal = std::io::stdout().is_terminal();
     if args.json || !(args.text || terminal) {
         serde_json::to_writer_pretty(&mut *output, &report).context("cannot write the answer")?;

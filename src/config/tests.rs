@@ -1,3 +1,5 @@
+//! How file, environment and flags resolve.
+
 use secrecy::ExposeSecret as _;
 
 use super::layers::{KEYS, variable};

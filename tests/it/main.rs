@@ -6,4 +6,6 @@ mod judge_http;
 mod judge_wire;
 mod plan;
 mod policy;
+mod prompts;
 mod settle;
+mod tidy;
