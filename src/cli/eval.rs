@@ -13,12 +13,12 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use anyhow::Context as _;
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{Subcommand, ValueEnum};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::decide::prompt::ResultsView;
 use crate::eval::{
-    FileProblem, Header, JudgeKind, Options, Recording, Report, Suites, Writer, export, load, run,
+    self, FileProblem, Header, JudgeKind, Options, Recording, Report, Suites, Writer, export, load,
 };
 use crate::judge::Judge;
 use crate::judge::openai;
@@ -33,76 +33,76 @@ pub const UNREADABLE: u8 = 2;
 /// The run was broken off, as a shell reports a program that SIGINT ended.
 pub const INTERRUPTED: u8 = 130;
 
-/// Judge fixtures and external cases, and report in figures.
-#[derive(Debug, Args)]
+/// Judges fixtures and external cases, or exports what a judge would be asked.
+#[derive(Debug, clap::Args)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
-pub struct EvalArguments {
+pub struct Args {
     #[command(subcommand)]
-    command: Option<EvalCommand>,
+    command: Option<Command>,
     #[command(flatten)]
-    run: RunArguments,
+    run: RunArgs,
 }
 
 #[derive(Debug, Subcommand)]
-enum EvalCommand {
-    /// Write the requests that a judge would get, for a model somewhere else.
-    Export(ExportArguments),
+enum Command {
+    /// Write the requests that a judge would get, for a model somewhere else
+    Export(ExportArgs),
 }
 
-#[derive(Debug, Args)]
-struct RunArguments {
-    /// Fixtures (`.toml`), external cases (`.jsonl`), or folders of them.
+#[derive(Debug, clap::Args)]
+struct RunArgs {
+    /// Fixtures (`.toml`), external cases (`.jsonl`), or folders of them
     #[arg(required = true, value_name = "PATH")]
     paths: Vec<PathBuf>,
     /// Who judges: `none`; `recorded` for the fixtures' own answers; `recorded:FILE` for a saved run
-    /// or an answer file of the OpenAI Batch API; `live` for the configured judge.
+    /// or an answer file of the OpenAI Batch API; `live` for the configured judge
     #[arg(long, default_value = "none", value_name = "none|recorded[:FILE]|live")]
     judge: JudgeChoice,
-    /// What the judge sees of tool results.
+    /// What the judge sees of tool results
     #[arg(long, value_enum, default_value_t = ViewChoice::Excerpt)]
     view: ViewChoice,
-    /// Write the report as JSON.
+    /// Write the report as JSON
     #[arg(long)]
     json: bool,
-    /// Save each call's answer and outcome to a new file, for `--judge recorded:FILE`.
+    /// Save each call's answer and outcome to a new file, for `--judge recorded:FILE`
     #[arg(long, value_name = "FILE")]
     save: Option<PathBuf>,
-    /// Calls judged at once.
+    /// Calls judged at once
     #[arg(long, default_value = "4", value_name = "N")]
     concurrency: NonZeroUsize,
 }
 
-#[derive(Debug, Args)]
-struct ExportArguments {
-    /// Fixtures (`.toml`), external cases (`.jsonl`), or folders of them.
+#[derive(Debug, clap::Args)]
+struct ExportArgs {
+    /// Fixtures (`.toml`), external cases (`.jsonl`), or folders of them
     #[arg(required = true, value_name = "PATH")]
     paths: Vec<PathBuf>,
-    /// The form of the requests.
+    /// The form of the requests
     #[arg(long, value_enum)]
     format: ExportFormat,
-    /// The model's name; the configured judge's unless given.
+    /// The model's name; the configured judge's unless given
     #[arg(long, value_name = "NAME")]
     model: Option<String>,
-    /// What the judge sees of tool results.
+    /// What the judge sees of tool results
     #[arg(long, value_enum, default_value_t = ViewChoice::Excerpt)]
     view: ViewChoice,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum ExportFormat {
-    /// Input of the OpenAI Batch API.
+    /// Input of the OpenAI Batch API
     OpenaiBatch,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum ViewChoice {
-    /// Name and size, and the characters around a pending value's first place.
+    /// Name and size, and the characters around a pending value's first place
     Excerpt,
-    /// Name and size, and the place without the characters.
+    /// Name and size, and the place without the characters
     Provenance,
-    /// The text itself, bounded.
+    /// The text itself, bounded
     Text,
-    /// All three, compared.
+    /// All three, compared
     All,
 }
 
@@ -150,10 +150,10 @@ pub struct Backend {
     pub endpoint: openai::Settings,
 }
 
-/// What the command talks to besides standard output.
-pub struct Surroundings<'a> {
+/// Where the command writes.
+pub struct Streams<'a> {
     /// The report or the requests.
-    pub out: &'a mut dyn Write,
+    pub output: &'a mut dyn Write,
     /// Problems.
     pub errors: &'a mut dyn Write,
     /// Whether a progress bar may be drawn on standard error, where that is a terminal.
@@ -167,25 +167,25 @@ pub struct Surroundings<'a> {
 /// # Errors
 /// When something other than the files to be judged is at fault: the configuration, `--save`, the
 /// output.
-pub async fn execute(
-    arguments: EvalArguments,
+pub async fn run(
+    arguments: Args,
     configured: impl FnOnce() -> anyhow::Result<Option<Backend>>,
     interrupted: impl Future<Output = ()>,
-    surroundings: Surroundings<'_>,
+    streams: Streams<'_>,
 ) -> anyhow::Result<u8> {
     match arguments.command {
-        Some(EvalCommand::Export(export)) => execute_export(export, configured, surroundings),
-        None => execute_run(arguments.run, configured, interrupted, surroundings).await,
+        Some(Command::Export(export)) => execute_export(export, configured, streams),
+        None => execute_run(arguments.run, configured, interrupted, streams).await,
     }
 }
 
 async fn execute_run(
-    arguments: RunArguments,
+    arguments: RunArgs,
     configured: impl FnOnce() -> anyhow::Result<Option<Backend>>,
     interrupted: impl Future<Output = ()>,
-    surroundings: Surroundings<'_>,
+    streams: Streams<'_>,
 ) -> anyhow::Result<u8> {
-    let Surroundings { out, errors, progress } = surroundings;
+    let Streams { output: out, errors, progress } = streams;
     // Problems of the cases and of the recorded answers come together.
     let (loaded, mut problems) = match load(&arguments.paths) {
         Ok(suites) => (suites, Vec::new()),
@@ -229,7 +229,7 @@ async fn execute_run(
         bar.inc(1);
         saved.as_mut().map_or(Ok(()), |writer| writer.record(record))
     };
-    let outcomes = run(loaded.cases(), &judge, &options, interrupted, observe).await;
+    let outcomes = eval::run(loaded.cases(), &judge, &options, interrupted, observe).await;
     bar.finish_and_clear();
     let outcomes = outcomes.context("the evaluation ended early")?;
     let mut report = Report::new(header, planned, &outcomes);
@@ -244,11 +244,11 @@ async fn execute_run(
 }
 
 fn execute_export(
-    arguments: ExportArguments,
+    arguments: ExportArgs,
     configured: impl FnOnce() -> anyhow::Result<Option<Backend>>,
-    surroundings: Surroundings<'_>,
+    streams: Streams<'_>,
 ) -> anyhow::Result<u8> {
-    let Surroundings { out, errors, progress: _ } = surroundings;
+    let Streams { output: out, errors, progress: _ } = streams;
     let loaded = match load(&arguments.paths) {
         Ok(loaded) => loaded,
         Err(problems) => return report_problems(&problems, errors),

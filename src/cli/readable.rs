@@ -101,7 +101,8 @@ fn place(argument: &ProvenanceReport) -> String {
 
 fn tokens(result: &CallReport) -> String {
     let Some(tokens) = result.tokens else { return String::new() };
-    let count = |count: Option<u64>| count.map_or_else(|| "?".to_owned(), |count| count.to_string());
+    let count =
+        |count: Option<u64>| count.map_or_else(|| "?".to_owned(), |count| count.to_string());
     let (input, output, cached) = (count(tokens.input), count(tokens.output), count(tokens.cached));
     format!(", {input} tokens in ({cached} cached), {output} out")
 }

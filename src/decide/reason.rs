@@ -155,7 +155,7 @@ impl Reason {
     pub fn sentence(&self) -> String {
         match self {
             Self::ArgumentsUnreadable(why) => {
-                format!("Programs may read these arguments differently: {}.", unreadable(why))
+                format!("The arguments cannot be read reliably: {}.", unreadable(why))
             }
             Self::ToolUnknown => {
                 "Neither the agent version nor the gateway defines this tool.".to_owned()

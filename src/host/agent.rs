@@ -69,13 +69,7 @@ pub struct AgentProblem {
 impl fmt::Display for AgentProblem {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { code, problem } = self;
-        write!(
-            formatter,
-            "{} {}: {}",
-            code.as_str(),
-            problem.path,
-            problem.text
-        )
+        write!(formatter, "{} {}: {}", code.as_str(), problem.path, problem.text)
     }
 }
 
@@ -129,9 +123,7 @@ impl Found {
         ]
         .into_iter()
         .flat_map(|(code, problems)| {
-            problems
-                .into_iter()
-                .map(move |problem| AgentProblem { code, problem })
+            problems.into_iter().map(move |problem| AgentProblem { code, problem })
         })
         .collect()
     }
@@ -152,17 +144,9 @@ fn read(value: &Json, path: &str, reading: Reading, found: &mut Found) -> Option
     }
     let tools = tool::parse_list(tools, &tools_path, &mut found.rest);
     let policy = policy.and_then(|value| {
-        policy::parse_at(&policy_path, value)
-            .map_err(|problems| found.policy = problems)
-            .ok()
+        policy::parse_at(&policy_path, value).map_err(|problems| found.policy = problems).ok()
     });
-    Some(AgentVersion {
-        agent: Agent {
-            instructions: instructions.to_owned(),
-            tools,
-        },
-        policy,
-    })
+    Some(AgentVersion { agent: Agent { instructions: instructions.to_owned(), tools }, policy })
 }
 
 /// Reports repeated keys anywhere in one tool, and annotations that must not be saved.

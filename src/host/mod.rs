@@ -4,8 +4,8 @@
 //! format; what several formats share (one tool's definition, one agent's) has a file of its own.
 
 pub mod agent;
-pub mod tool;
-
 pub mod gateway;
 pub mod items;
+pub mod judgement_file;
 pub mod report;
+pub mod tool;

@@ -1,6 +1,8 @@
 //! The answer of `approver judge`: what becomes of each call, and what is known about it. There is
 //! no id, no hmac and no deadline in it, because nothing is recorded.
 
+use std::time::Duration;
+
 use serde::Serialize;
 
 use crate::decide::novelty::{Finding, Resemblance};
@@ -9,7 +11,6 @@ use crate::decide::provenance::FirstSeen;
 use crate::decide::reason::Reason;
 use crate::decide::verdict::{Evidence, Source};
 use crate::decide::{BlockedBy, Decision, Outcome, Traced};
-use crate::service::Judged;
 
 /// The decider named on what the judge approved: a value with a colon is a machine.
 pub const AUTOMATIC_APPROVER: &str = "auto:approver";
@@ -126,18 +127,22 @@ pub struct TokensReport {
 }
 
 impl Report {
-    /// The report about a request that ran in `mode`.
+    /// The report about a request that ran in `mode`: its decisions in call order, and how long
+    /// each took from the request's start.
     #[must_use]
-    pub fn new(mode: Mode, judged: Vec<Judged>) -> Self {
-        let results = judged.into_iter().map(|judged| CallReport::new(mode, judged)).collect();
+    pub fn new(mode: Mode, decisions: impl IntoIterator<Item = (Decision, Duration)>) -> Self {
+        let results = decisions
+            .into_iter()
+            .map(|(decision, latency)| CallReport::new(mode, decision, latency))
+            .collect();
         Self { conversation_mode: mode.as_str(), results }
     }
 }
 
 impl CallReport {
-    fn new(mode: Mode, judged: Judged) -> Self {
-        let latency_ms = u64::try_from(judged.latency.as_millis()).unwrap_or(u64::MAX);
-        let Decision { call_id, outcome, class, findings, provenance, asked } = judged.decision;
+    fn new(mode: Mode, decision: Decision, latency: Duration) -> Self {
+        let latency_ms = u64::try_from(latency.as_millis()).unwrap_or(u64::MAX);
+        let Decision { call_id, outcome, class, findings, provenance, asked } = decision;
         let waits = match &outcome {
             Outcome::Pending(Some(reason)) => Some(reason.code()),
             Outcome::Pending(None)

@@ -53,10 +53,7 @@ impl Breakers {
     /// The one breaker of this triple.
     #[must_use]
     pub fn of(&self, identity: &Identity) -> Arc<Breaker> {
-        let mut by_identity = self
-            .by_identity
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut by_identity = self.by_identity.lock().unwrap_or_else(PoisonError::into_inner);
         Arc::clone(by_identity.entry(identity.clone()).or_default())
     }
 }
@@ -94,12 +91,7 @@ enum Phase {
 
 impl Default for State {
     fn default() -> Self {
-        Self {
-            phase: Phase::Closed {
-                failures_in_a_row: 0,
-            },
-            generation: 0,
-        }
+        Self { phase: Phase::Closed { failures_in_a_row: 0 }, generation: 0 }
     }
 }
 
@@ -171,9 +163,7 @@ impl Breaker {
         if state.generation != generation {
             return;
         }
-        let opened = Phase::Open {
-            probe_at: now + PROBE_AFTER,
-        };
+        let opened = Phase::Open { probe_at: now + PROBE_AFTER };
         match (state.phase, sign) {
             (Phase::Closed { failures_in_a_row }, Sign::DoesNotAnswer) => {
                 let failures_in_a_row = failures_in_a_row.saturating_add(1);
@@ -184,13 +174,9 @@ impl Breaker {
                 }
             }
             (Phase::Closed { .. }, Sign::Answers) => {
-                state.phase = Phase::Closed {
-                    failures_in_a_row: 0,
-                };
+                state.phase = Phase::Closed { failures_in_a_row: 0 };
             }
-            (Phase::Probing, Sign::Answers) => state.enter(Phase::Closed {
-                failures_in_a_row: 0,
-            }),
+            (Phase::Probing, Sign::Answers) => state.enter(Phase::Closed { failures_in_a_row: 0 }),
             (Phase::Probing, Sign::DoesNotAnswer) => state.enter(opened),
             // The probe showed nothing: the next question takes its place.
             (Phase::Probing, Sign::Nothing) => state.enter(Phase::Open { probe_at: now }),
@@ -212,8 +198,7 @@ struct Permit {
 
 impl Drop for Permit {
     fn drop(&mut self) {
-        self.breaker
-            .record(self.generation, self.sign, Instant::now());
+        self.breaker.record(self.generation, self.sign, Instant::now());
     }
 }
 
@@ -327,14 +312,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn no_other_failure_counts_and_each_answer_ends_the_row() {
-        for answers in [
-            Rejected,
-            RateLimited,
-            Refused,
-            PromptTooLong,
-            Truncated,
-            Malformed,
-        ] {
+        for answers in [Rejected, RateLimited, Refused, PromptTooLong, Truncated, Malformed] {
             assert!(!is_open_after(vec![Move::Fail(answers); 9]).await);
             let mut moves = vec![Move::Fail(Connection); 9];
             moves.insert(4, Move::Fail(answers));

@@ -84,17 +84,13 @@ impl Unavailable {
     /// Nobody configured a judge.
     #[must_use]
     pub fn not_configured() -> Self {
-        Self {
-            failure: JudgeFailure::NotConfigured,
-        }
+        Self { failure: JudgeFailure::NotConfigured }
     }
 
     /// Somebody switched automatic approval off.
     #[must_use]
     pub fn switched_off() -> Self {
-        Self {
-            failure: JudgeFailure::SwitchedOff,
-        }
+        Self { failure: JudgeFailure::SwitchedOff }
     }
 }
 

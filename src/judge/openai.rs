@@ -1,6 +1,6 @@
 //! A judge behind any endpoint that speaks OpenAI's Chat Completions.
 //!
-//! async-openai has the request's types and carries the exchange; [`transport`] stands between it
+//! async-openai has the request's types and carries the exchange; its transport stands between it
 //! and the network, so that the HTTP status decides before any body is read, bodies are bounded,
 //! and no provider's text gets into an error or a log. Nothing here retries ([`super::retry`]
 //! does), follows a redirect, or reads what the model says.
@@ -245,11 +245,9 @@ impl Judge for OpenAi {
         prompt: &'a Prompt,
         deadline: Instant,
     ) -> BoxFuture<'a, Result<Reply, JudgeFailure>> {
-        Box::pin(async move {
-            self.ask_once(prompt, deadline)
-                .await
-                .map_err(|setback| setback.failure)
-        })
+        Box::pin(
+            async move { self.ask_once(prompt, deadline).await.map_err(|setback| setback.failure) },
+        )
     }
 
     fn warm_up<'a>(
@@ -259,10 +257,8 @@ impl Judge for OpenAi {
     ) -> BoxFuture<'a, Result<Tokens, JudgeFailure>> {
         Box::pin(async move {
             let body = request::Body::warm_up(&self.settings, self.limit, &self.schema, prompt);
-            let completion = self
-                .exchange(body, deadline)
-                .await
-                .map_err(|setback| setback.failure)?;
+            let completion =
+                self.exchange(body, deadline).await.map_err(|setback| setback.failure)?;
             Ok(completion.tokens())
         })
     }
@@ -405,10 +401,8 @@ mod tests {
         variants[2].model = "large".to_owned();
         variants[3].api_key = None;
         variants[4].extra_headers = Vec::new();
-        let identities: std::collections::BTreeSet<String> = variants
-            .iter()
-            .map(|settings| settings.identity().0)
-            .collect();
+        let identities: std::collections::BTreeSet<String> =
+            variants.iter().map(|settings| settings.identity().0).collect();
         assert_eq!(identities.len(), 5);
 
         let mut same = base.clone();
@@ -426,11 +420,9 @@ mod tests {
         bad_key.api_key = Some(SecretString::from("planted\nkey"));
         let mut bad_header = settings();
         bad_header.extra_headers = vec![("x-key".to_owned(), SecretString::from("planted\n"))];
-        for (settings, expected) in [
-            (bad_url, "base_url"),
-            (bad_key, "api_key"),
-            (bad_header, "x-key"),
-        ] {
+        for (settings, expected) in
+            [(bad_url, "base_url"), (bad_key, "api_key"), (bad_header, "x-key")]
+        {
             let error = OpenAi::new(settings).err().unwrap().to_string();
             assert!(error.contains(expected), "{error}");
             assert!(!error.contains("planted"), "{error}");

@@ -31,10 +31,7 @@ pub struct Setback {
 
 impl From<JudgeFailure> for Setback {
     fn from(failure: JudgeFailure) -> Self {
-        Self {
-            failure,
-            retry_after: None,
-        }
+        Self { failure, retry_after: None }
     }
 }
 
@@ -70,17 +67,12 @@ impl<A: Attempt> Retrying<A> {
         }
         let pause = pause_before_retry(setback.retry_after);
         // A pause that ends after the deadline would only turn a precise failure into a timeout.
-        let fits = Instant::now()
-            .checked_add(pause)
-            .is_some_and(|resume| resume < deadline);
+        let fits = Instant::now().checked_add(pause).is_some_and(|resume| resume < deadline);
         if !fits {
             return Err(setback.failure);
         }
         tokio::time::sleep(pause).await;
-        self.inner
-            .attempt(prompt, deadline)
-            .await
-            .map_err(|setback| setback.failure)
+        self.inner.attempt(prompt, deadline).await.map_err(|setback| setback.failure)
     }
 }
 
@@ -155,9 +147,7 @@ mod tests {
             deadline: Instant,
         ) -> BoxFuture<'a, Result<Reply, JudgeFailure>> {
             Box::pin(async move {
-                self.attempt(prompt, deadline)
-                    .await
-                    .map_err(|setback| setback.failure)
+                self.attempt(prompt, deadline).await.map_err(|setback| setback.failure)
             })
         }
     }
@@ -179,11 +169,7 @@ mod tests {
     }
 
     fn reply() -> Reply {
-        Reply {
-            text: "{}".to_owned(),
-            model: "flaky".to_owned(),
-            tokens: Tokens::default(),
-        }
+        Reply { text: "{}".to_owned(), model: "flaky".to_owned(), tokens: Tokens::default() }
     }
 
     fn prompt() -> Prompt {
@@ -256,10 +242,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn the_pause_is_short_unless_the_server_asks_for_more() {
-        let asks = |retry_after| Setback {
-            failure: JudgeFailure::RateLimited,
-            retry_after,
-        };
+        let asks = |retry_after| Setback { failure: JudgeFailure::RateLimited, retry_after };
         let own =
             Duration::from_millis(SHORTEST_PAUSE_MS)..=Duration::from_millis(LONGEST_PAUSE_MS + 5);
 
@@ -281,10 +264,7 @@ mod tests {
         ];
         for (budget, retry_after) in rows {
             let began = Instant::now();
-            let setback = Setback {
-                failure: JudgeFailure::RateLimited,
-                retry_after,
-            };
+            let setback = Setback { failure: JudgeFailure::RateLimited, retry_after };
             let (outcome, attempts, _) = run(&[setback], budget).await;
             assert_eq!(attempts, 1, "{retry_after:?}");
             assert_eq!(outcome, Err(JudgeFailure::RateLimited));

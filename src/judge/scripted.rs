@@ -76,31 +76,19 @@ impl Scripted {
     /// Every prompt so far, in the order of asking.
     #[must_use]
     pub fn asked(&self) -> Vec<Prompt> {
-        self.asked
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+        self.asked.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     fn new(script: Script) -> Self {
-        Self {
-            script,
-            asked: Mutex::default(),
-        }
+        Self { script, asked: Mutex::default() }
     }
 
     fn next_move(&self, prompt: &Prompt) -> Move {
-        self.asked
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .push(prompt.clone());
+        self.asked.lock().unwrap_or_else(PoisonError::into_inner).push(prompt.clone());
         match &self.script {
             Script::Function(choose) => choose(prompt),
             Script::Queue(moves) => {
-                let next = moves
-                    .lock()
-                    .unwrap_or_else(PoisonError::into_inner)
-                    .pop_front();
+                let next = moves.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
                 let Some(next) = next else {
                     panic!("the scripted judge has no move left");
                 };

@@ -3,12 +3,19 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
+use approver::decide::eligibility;
 use approver::decide::json::{Json, read_document};
+use approver::decide::outcome::{BlockedBy, Outcome, Step};
+use approver::decide::plan;
 use approver::decide::policy::{
     Action, Class, ClassSource, Effect, Mode, Modes, Open, OperatorSettings, Policy, Rule, Verdict,
-    effective, floor, may_be_judged, parse_text, rule,
+    effective, floor, parse_text, rule,
 };
-use approver::decide::request::{CatalogueEntry, Door, Origin, Tool};
+use approver::decide::request::{
+    Agent, Call, CatalogueEntry, Conversation, Door, Origin, Request, Tool,
+};
+use approver::decide::state::{Sandbox, Settings, State};
+use approver::decide::verdict::JudgeFailure;
 use approver::host::agent::{self, Reading};
 use approver::host::tool;
 use proptest::prelude::*;
@@ -28,18 +35,12 @@ trait Named {
 /// Reads a file of cases, no two of which may share a name.
 #[track_caller]
 fn cases<C: DeserializeOwned + Named>(file: &str) -> Vec<C> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("fixtures/policy")
-        .join(file);
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/policy").join(file);
     let text = std::fs::read_to_string(&path).unwrap();
     let file: File<C> = toml::from_str(&text).unwrap_or_else(|error| panic!("{file}: {error}"));
     let mut names = BTreeSet::new();
     for case in &file.case {
-        assert!(
-            names.insert(case.name().to_owned()),
-            "`{}` stands twice",
-            case.name()
-        );
+        assert!(names.insert(case.name().to_owned()), "`{}` stands twice", case.name());
     }
     assert!(!file.case.is_empty());
     file.case
@@ -50,9 +51,8 @@ fn expand(text: &str) -> String {
     let mut text = text.to_owned();
     while let Some(end) = text.find('»') {
         let start = text[..end].rfind('«').expect("a « before each »");
-        let (count, piece) = text[start + '«'.len_utf8()..end]
-            .split_once('×')
-            .expect("«count×piece»");
+        let (count, piece) =
+            text[start + '«'.len_utf8()..end].split_once('×').expect("«count×piece»");
         let piece = piece.repeat(count.parse().expect("a count"));
         text.replace_range(start..end + '»'.len_utf8(), &piece);
     }
@@ -113,10 +113,7 @@ fn a_policy_is_read_as_written() {
             (Class::Destructive, Action::Block),
         ]
     );
-    let rule = |pattern: &str, effect| Rule {
-        pattern: pattern.to_owned(),
-        effect,
-    };
+    let rule = |pattern: &str, effect| Rule { pattern: pattern.to_owned(), effect };
     assert_eq!(
         policy.rules,
         [
@@ -131,10 +128,7 @@ fn a_policy_is_read_as_written() {
     );
     assert_eq!(
         policy.modes,
-        Modes {
-            offered: vec![Mode::Auto, Mode::Plan, Mode::Ask],
-            default: Mode::Auto,
-        }
+        Modes { offered: vec![Mode::Auto, Mode::Plan, Mode::Ask], default: Mode::Auto }
     );
     assert_eq!(policy.lists.environment, ["A bakery."]);
     assert_eq!(policy.lists.allow, ["Notes are routine."]);
@@ -169,6 +163,8 @@ struct EffectiveCase {
     plan: String,
     ask: String,
     auto: String,
+    /// The first gate that is closed, whatever the action and the mode.
+    gate: Option<String>,
 }
 
 const fn yes() -> bool {
@@ -183,6 +179,17 @@ enum DoorName {
     Aap,
     Proxy,
     Hook,
+}
+
+impl From<DoorName> for Door {
+    fn from(name: DoorName) -> Self {
+        match name {
+            DoorName::Gateway => Self::Gateway,
+            DoorName::Aap => Self::Aap,
+            DoorName::Proxy => Self::Proxy,
+            DoorName::Hook => Self::Hook,
+        }
+    }
 }
 
 #[derive(Deserialize, Default)]
@@ -248,41 +255,73 @@ fn policy_operator_and_mode_make_a_verdict() {
             .as_deref()
             .map(|text| parse_text(text).unwrap_or_else(|problems| panic!("{name}: {problems:?}")));
         let (tool, settings) = (case.tool(), case.settings());
-        let door = match case.door {
-            DoorName::Gateway => Door::Gateway,
-            DoorName::Aap => Door::Aap,
-            DoorName::Proxy => Door::Proxy,
-            DoorName::Hook => Door::Hook,
-        };
-        let found = effective(policy.as_ref(), &tool, door, &settings);
-        assert_eq!(
-            found.class.map_or("none", Class::as_str),
-            case.class,
-            "{name}: class"
-        );
+        let found = effective(policy.as_ref(), &tool, case.door.into(), &settings);
+        assert_eq!(found.class.map_or("none", Class::as_str), case.class, "{name}: class");
         assert_eq!(found.class_source.as_str(), case.source, "{name}: source");
         assert_eq!(found.action.as_str(), case.action, "{name}: action");
         assert_eq!(found.matched, case.matched, "{name}: matched");
-        assert_eq!(
-            found.classes.last().copied(),
-            found.class,
-            "{name}: classes"
-        );
+        assert_eq!(found.classes.last().copied(), found.class, "{name}: classes");
+        let gates = eligibility::check(&tool, &found, &settings);
+        let closed = gates.as_ref().err().map(|reason| reason.code());
+        assert_eq!(closed, case.gate.as_deref(), "{name}: gate");
         let open = Open {
-            judged: case.available && may_be_judged(&found, &tool, &settings),
+            judged: case.available && gates.is_ok(),
             sandbox: case.available && case.sandbox,
         };
-        for (mode, expected) in [
-            (Mode::Plan, &case.plan),
-            (Mode::Ask, &case.ask),
-            (Mode::Auto, &case.auto),
-        ] {
-            let ruling = rule(&found, &tool, mode, open);
+        for (mode, expected) in
+            [(Mode::Plan, &case.plan), (Mode::Ask, &case.ask), (Mode::Auto, &case.auto)]
+        {
+            let ruling = rule(&found, &tool, &settings, mode, open);
             let shown = match ruling.because {
                 Some(because) => format!("{} {because}", ruling.verdict.as_str()),
                 None => ruling.verdict.as_str().to_owned(),
             };
             assert_eq!(&shown, expected, "{name}: {}", mode.as_str());
+        }
+    }
+}
+
+/// What the plan of one call makes of the tool, in the words of a verdict.
+fn planned(case: &EffectiveCase, policy: Option<&Policy>, door: Door, mode: Mode) -> &'static str {
+    let tool = case.tool();
+    let call = Call::new("c", &tool.name, tool.server_label.as_deref(), "{}");
+    let request = Request {
+        door,
+        mode,
+        conversation: Conversation::default(),
+        tools: vec![tool],
+        calls: vec![call],
+    };
+    let state = State {
+        sandbox: Sandbox { enabled: case.sandbox, ..Sandbox::default() },
+        automatic_approval: if case.available { Ok(()) } else { Err(JudgeFailure::SwitchedOff) },
+        ..State::default()
+    };
+    let settings = Settings { operator: case.settings(), ..Settings::default() };
+    let steps = plan(&Agent::default(), policy, &request, &state, &settings);
+    match steps.first().expect("a step for the call") {
+        Step::Ask(_) => "JUDGE",
+        Step::Settled(decision) => match &decision.outcome {
+            Outcome::Execute => "EXECUTE",
+            Outcome::ExecuteSandboxed { .. } => "EXECUTE builtin.sandbox_offline",
+            Outcome::Pending(_) => "PAUSE_APPROVAL",
+            Outcome::Blocked(BlockedBy::Policy) => "BLOCK",
+            Outcome::Blocked(BlockedBy::Mode(Mode::Plan)) => "BLOCK conversation_mode.plan",
+            other => panic!("{}: {other:?}", case.name),
+        },
+    }
+}
+
+#[test]
+fn what_is_shown_of_a_policy_is_what_happens() {
+    for case in cases::<EffectiveCase>("effective.toml") {
+        let policy = case.policy.as_deref().map(|text| parse_text(text).unwrap());
+        for (mode, expected) in
+            [(Mode::Plan, &case.plan), (Mode::Ask, &case.ask), (Mode::Auto, &case.auto)]
+        {
+            let expected = expected.strip_suffix(" conversation_mode.auto").unwrap_or(expected);
+            let found = planned(&case, policy.as_ref(), case.door.into(), mode);
+            assert_eq!(found, expected, "{}: {}", case.name, mode.as_str());
         }
     }
 }
@@ -294,11 +333,7 @@ fn a_floor_is_trusted_unless_its_annotations_are_unreliable() {
         let reliable = floor.source != ClassSource::UnreliableAnnotations;
         assert_eq!(floor.trusted, reliable, "{}", case.name);
         assert!(!matches!(floor.source, ClassSource::Rule(_)));
-        assert!(
-            reliable || floor.class == Some(Class::Write),
-            "{}",
-            case.name
-        );
+        assert!(reliable || floor.class == Some(Class::Write), "{}", case.name);
     }
 }
 
@@ -346,10 +381,7 @@ fn action() -> impl Strategy<Value = Action> {
 }
 
 fn a_rule() -> impl Strategy<Value = Rule> {
-    let effect = prop_oneof![
-        class().prop_map(Effect::Class),
-        action().prop_map(Effect::Action)
-    ];
+    let effect = prop_oneof![class().prop_map(Effect::Class), action().prop_map(Effect::Action)];
     ("[ab*]{1,3}", effect).prop_map(|(pattern, effect)| Rule { pattern, effect })
 }
 
@@ -370,24 +402,17 @@ fn a_policy() -> impl Strategy<Value = Policy> {
 fn a_tool() -> impl Strategy<Value = Tool> {
     let hint = || proptest::sample::select(&["true", "false", "null", "\"x\"", ""]);
     let annotations = (hint(), hint(), hint()).prop_map(|(read, destroy, open)| {
-        let members: Vec<_> = [
-            ("readOnlyHint", read),
-            ("destructiveHint", destroy),
-            ("openWorldHint", open),
-        ]
-        .into_iter()
-        .filter(|(_, value)| !value.is_empty())
-        .map(|(name, value)| format!("\"{name}\":{value}"))
-        .collect();
+        let members: Vec<_> =
+            [("readOnlyHint", read), ("destructiveHint", destroy), ("openWorldHint", open)]
+                .into_iter()
+                .filter(|(_, value)| !value.is_empty())
+                .map(|(name, value)| format!("\"{name}\":{value}"))
+                .collect();
         format!("{{{}}}", members.join(","))
     });
     let annotations = prop_oneof![Just("null".to_owned()), Just("7".to_owned()), annotations];
     let origin = proptest::sample::select(&["builtin", "catalog", "function", "connector"]);
-    let name = prop_oneof![
-        "[ab]{1,3}",
-        Just("Bash".to_owned()),
-        Just("Deliver".to_owned())
-    ];
+    let name = prop_oneof!["[ab]{1,3}", Just("Bash".to_owned()), Just("Deliver".to_owned())];
     (name, origin, annotations).prop_map(|(name, origin, annotations)| {
         let label = if origin == "connector" {
             r#""server_label":"a","#
@@ -458,10 +483,10 @@ proptest! {
         let settings = OperatorSettings::default();
         let found = effective(Some(&policy), &tool, Door::Gateway, &settings);
         let open = Open {
-            judged: judged && may_be_judged(&found, &tool, &settings),
+            judged: judged && eligibility::check(&tool, &found, &settings).is_ok(),
             sandbox,
         };
-        let verdict = |mode| rule(&found, &tool, mode, open).verdict;
+        let verdict = |mode| rule(&found, &tool, &settings, mode, open).verdict;
         prop_assert!(freedom(verdict(Mode::Plan)) <= freedom(verdict(Mode::Ask)));
         prop_assert_ne!(verdict(Mode::Plan), Verdict::Judge);
         prop_assert_ne!(verdict(Mode::Ask), Verdict::Judge);

@@ -3,7 +3,7 @@
 //! A mode only tightens, but for auto, which hands some of what would wait for a person to the
 //! approver. No mode moves a block.
 
-use super::annotations::{declared_harmless, declares_destructive};
+use super::annotations::declares_destructive;
 use super::{Action, Class, Effective, Mode, OperatorSettings};
 use crate::decide::request::{Origin, Tool};
 
@@ -36,12 +36,11 @@ impl Verdict {
 /// Ways past a person that are open to a tool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Open {
-    /// The approver may look at its calls: see [`may_be_judged`]; and automatic approval is
-    /// available.
+    /// Every gate of [`crate::decide::eligibility`] is open, and automatic approval is available.
     pub judged: bool,
-    /// Its calls may run in the offline sandbox: the organisation enabled that, automatic approval
-    /// is available, and the turn's allowance is not used up. It opens nothing for any tool but the
-    /// built-in `Bash` whose definition says so.
+    /// The organisation enabled offline runs, automatic approval is available, and the turn's
+    /// allowance is not used up. It opens nothing for any tool but the built-in `Bash` whose
+    /// definition says so.
     pub sandbox: bool,
 }
 
@@ -57,10 +56,19 @@ pub struct Ruling {
 
 /// What happens with a tool's calls in `mode`.
 #[must_use]
-pub fn rule(effective: &Effective, tool: &Tool, mode: Mode, open: Open) -> Ruling {
+pub fn rule(
+    effective: &Effective,
+    tool: &Tool,
+    operator: &OperatorSettings,
+    mode: Mode,
+    open: Open,
+) -> Ruling {
     let plain = |verdict| Ruling { verdict, because: None };
     let marked = |verdict, because| Ruling { verdict, because: Some(because) };
     let reads = effective.class == Some(Class::Read);
+    // Stricter than the rule it comes from: what needs a person is not run offline either.
+    let runs_offline =
+        open.sandbox && is_sandboxed_bash(tool) && !needs_person(effective, tool, operator);
     match (effective.action, mode) {
         (Action::Block, _) => plain(Verdict::Block),
         (Action::Allow | Action::Approve, Mode::Plan) if !reads => {
@@ -68,7 +76,7 @@ pub fn rule(effective: &Effective, tool: &Tool, mode: Mode, open: Open) -> Rulin
         }
         (Action::Allow, _) => plain(Verdict::Execute),
         (Action::Approve, Mode::Plan) => plain(Verdict::PauseApproval),
-        (Action::Approve, Mode::Ask | Mode::Auto) if open.sandbox && is_sandboxed_bash(tool) => {
+        (Action::Approve, Mode::Ask | Mode::Auto) if runs_offline => {
             marked(Verdict::Execute, "builtin.sandbox_offline")
         }
         (Action::Approve, Mode::Auto) if open.judged => {
@@ -78,17 +86,13 @@ pub fn rule(effective: &Effective, tool: &Tool, mode: Mode, open: Open) -> Rulin
     }
 }
 
-/// Whether the gates that depend on the tool alone are open: it has a class and no class that
-/// applies is destructive, it does not say that it destroys, a person is not required, and it is a
-/// read or a declared harmless write that is not built in.
+/// Whether nothing but a person's decision about this very call may release it: some class that
+/// applies is destructive, the tool says that it destroys, or the operator wants a person.
 #[must_use]
-pub fn may_be_judged(effective: &Effective, tool: &Tool, settings: &OperatorSettings) -> bool {
-    let class_is_open = match effective.class {
-        Some(Class::Read) => true,
-        Some(Class::Write) => tool.origin != Origin::Builtin && declared_harmless(tool),
-        Some(Class::Destructive) | None => false,
-    };
-    class_is_open && !declares_destructive(tool) && !settings.is_human_only(tool)
+pub fn needs_person(effective: &Effective, tool: &Tool, operator: &OperatorSettings) -> bool {
+    effective.class == Some(Class::Destructive)
+        || declares_destructive(tool)
+        || operator.is_human_only(tool)
 }
 
 /// The built-in `Bash` whose definition puts it into its offline sandbox. Another origin's tool of

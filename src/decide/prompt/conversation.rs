@@ -61,9 +61,6 @@ pub(super) fn render(
         rendered.push_str(&format!("[{dropped} older items, {characters} characters, left out]\n"));
     }
     rendered.push_str(&kept);
-    if rendered.is_empty() {
-        rendered.push_str("(nothing came before)\n");
-    }
     rendered
 }
 

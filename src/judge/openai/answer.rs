@@ -10,6 +10,9 @@ use serde_json::Value;
 
 use crate::decide::verdict::{JudgeFailure, Reply, Tokens};
 
+/// The most bytes of a model's name as the server writes it.
+const LONGEST_MODEL_NAME: usize = 200;
+
 /// A chat completion.
 #[derive(Deserialize)]
 pub(super) struct Completion {
@@ -44,11 +47,11 @@ struct Message {
 
 impl Completion {
     /// The reply in it, or why there is none. `configured` is the model's name where the server
-    /// does not say which model answered.
+    /// does not say which model answered, or says it in a way that no record should keep.
     pub(super) fn into_reply(self, configured: &str) -> Result<Reply, JudgeFailure> {
         let tokens = self.tokens();
         let model = match self.model {
-            Value::String(model) if !model.is_empty() => model,
+            Value::String(model) if is_model_name(&model) => model,
             _ => configured.to_owned(),
         };
         // We ask for one choice; among several, none is the answer.
@@ -56,11 +59,7 @@ impl Completion {
             return Err(JudgeFailure::Malformed);
         };
         let text = choice.into_text()?;
-        Ok(Reply {
-            text,
-            model,
-            tokens,
-        })
+        Ok(Reply { text, model, tokens })
     }
 
     pub(super) fn tokens(&self) -> Tokens {
@@ -71,12 +70,14 @@ impl Completion {
             .and_then(|details| details.get("cached_tokens"))
             .or_else(|| self.timings.get("cache_n"))
             .and_then(Value::as_u64);
-        Tokens {
-            input: usage("prompt_tokens"),
-            output: usage("completion_tokens"),
-            cached,
-        }
+        Tokens { input: usage("prompt_tokens"), output: usage("completion_tokens"), cached }
     }
+}
+
+/// Records and pages show the name, so it may not be just any text of a server's.
+fn is_model_name(text: &str) -> bool {
+    (1..=LONGEST_MODEL_NAME).contains(&text.len())
+        && text.bytes().all(|byte| byte.is_ascii_graphic())
 }
 
 impl Choice {
@@ -132,10 +133,7 @@ impl ErrorKind {
         // Most servers nest it under `error`; older vLLM servers do not.
         let error = body.get("error").unwrap_or(&body);
         let says = |name: &str, values: &[&str]| {
-            error
-                .get(name)
-                .and_then(Value::as_str)
-                .is_some_and(|value| values.contains(&value))
+            error.get(name).and_then(Value::as_str).is_some_and(|value| values.contains(&value))
         };
         let too_long = ["context_length_exceeded", "exceed_context_size_error"];
         if says("code", &too_long) || says("type", &too_long) {
@@ -150,6 +148,8 @@ impl ErrorKind {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[track_caller]
@@ -179,74 +179,50 @@ mod tests {
         use JudgeFailure::*;
         let choice = |choice: &str| format!(r#"{{"choices":[{choice}]}}"#);
         let rows = [
-            (
-                r#"{"message":{"content":"part"},"finish_reason":"length"}"#,
-                Truncated,
-            ),
-            (
-                r#"{"message":{"content":""},"finish_reason":"length"}"#,
-                Truncated,
-            ),
-            (
-                r#"{"message":{"content":"part"},"finish_reason":"content_filter"}"#,
-                Refused,
-            ),
-            (
-                r#"{"message":{"content":"yes","refusal":"no"},"finish_reason":"stop"}"#,
-                Refused,
-            ),
-            (
-                r#"{"message":{"content":"yes","refusal":{"why":"no"}}}"#,
-                Refused,
-            ),
-            (
-                r#"{"message":{"content":null,"tool_calls":[{"id":"1"}]}}"#,
-                Malformed,
-            ),
-            (
-                r#"{"message":{"content":"yes","tool_calls":[{"id":"1"}]}}"#,
-                Malformed,
-            ),
-            (
-                r#"{"message":{"content":"yes","function_call":{"name":"f"}}}"#,
-                Malformed,
-            ),
-            (
-                r#"{"message":{"content":"yes"},"finish_reason":"tool_calls"}"#,
-                Malformed,
-            ),
-            (
-                r#"{"message":{"content":null},"finish_reason":"stop"}"#,
-                Malformed,
-            ),
-            (
-                r#"{"message":{"content":" \n"},"finish_reason":"stop"}"#,
-                Malformed,
-            ),
-            (
-                r#"{"message":{"content":[{"type":"text","text":"yes"}]}}"#,
-                Malformed,
-            ),
+            (r#"{"message":{"content":"part"},"finish_reason":"length"}"#, Truncated),
+            (r#"{"message":{"content":""},"finish_reason":"length"}"#, Truncated),
+            (r#"{"message":{"content":"part"},"finish_reason":"content_filter"}"#, Refused),
+            (r#"{"message":{"content":"yes","refusal":"no"},"finish_reason":"stop"}"#, Refused),
+            (r#"{"message":{"content":"yes","refusal":{"why":"no"}}}"#, Refused),
+            (r#"{"message":{"content":null,"tool_calls":[{"id":"1"}]}}"#, Malformed),
+            (r#"{"message":{"content":"yes","tool_calls":[{"id":"1"}]}}"#, Malformed),
+            (r#"{"message":{"content":"yes","function_call":{"name":"f"}}}"#, Malformed),
+            (r#"{"message":{"content":"yes"},"finish_reason":"tool_calls"}"#, Malformed),
+            (r#"{"message":{"content":null},"finish_reason":"stop"}"#, Malformed),
+            (r#"{"message":{"content":" \n"},"finish_reason":"stop"}"#, Malformed),
+            (r#"{"message":{"content":[{"type":"text","text":"yes"}]}}"#, Malformed),
             (r#"{"message":{}}"#, Malformed),
             (r#"{"message":null}"#, Malformed),
             (r#"{"delta":{"content":"yes"}}"#, Malformed),
             ("", Malformed),
-            (
-                r#"{"message":{"content":"yes"}},{"message":{"content":"no"}}"#,
-                Malformed,
-            ),
+            (r#"{"message":{"content":"yes"}},{"message":{"content":"no"}}"#, Malformed),
         ];
         for (body, expected) in rows {
             check(&choice(body), Err(expected));
         }
-        for body in [
-            "{}",
-            "[]",
-            "null",
-            r#"{"choices":null}"#,
-            r#"{"choices":{}}"#,
-        ] {
+        for body in ["{}", "[]", "null", r#"{"choices":null}"#, r#"{"choices":{}}"#] {
             check(body, Err(Malformed));
+        }
+    }
+
+    #[test]
+    fn the_servers_name_for_the_model_is_used_where_it_is_a_name() {
+        let long = "m".repeat(LONGEST_MODEL_NAME + 1);
+        let rows = [
+            (json!("gpt-5-2026-01-01"), "gpt-5-2026-01-01"),
+            (json!("org/Model_1.5:Q4"), "org/Model_1.5:Q4"),
+            (json!(""), "configured"),
+            (json!(null), "configured"),
+            (json!(7), "configured"),
+            (json!("two words"), "configured"),
+            (json!("red\u{1b}[31m"), "configured"),
+            (json!("m\u{202e}"), "configured"),
+            (json!(long), "configured"),
+        ];
+        for (model, expected) in rows {
+            let body = json!({"model": model, "choices": [{"message": {"content": "yes"}}]});
+            let completion: Completion = serde_json::from_value(body).unwrap();
+            assert_eq!(completion.into_reply("configured").unwrap().model, expected, "{model}");
         }
     }
 
@@ -259,11 +235,7 @@ mod tests {
         let usage = |details: &str| {
             format!(r#""usage":{{"prompt_tokens":9,"completion_tokens":4{details}}}"#)
         };
-        let expected = |cached| Tokens {
-            input: Some(9),
-            output: Some(4),
-            cached,
-        };
+        let expected = |cached| Tokens { input: Some(9), output: Some(4), cached };
         assert_eq!(
             tokens(&usage(r#","prompt_tokens_details":{"cached_tokens":7}"#)),
             expected(Some(7))
@@ -272,10 +244,7 @@ mod tests {
             tokens(&format!(r#"{},"timings":{{"cache_n":6}}"#, usage(""))),
             expected(Some(6))
         );
-        assert_eq!(
-            tokens(&usage(r#","prompt_tokens_details":null"#)),
-            expected(None)
-        );
+        assert_eq!(tokens(&usage(r#","prompt_tokens_details":null"#)), expected(None));
         assert_eq!(
             tokens(r#""usage":{"prompt_tokens":-1,"completion_tokens":"4"}"#),
             Tokens::default()
@@ -286,22 +255,10 @@ mod tests {
     fn an_errors_code_may_be_of_any_type() {
         use ErrorKind::*;
         let rows = [
-            (
-                r#"{"error":{"code":"context_length_exceeded","message":"x"}}"#,
-                ContextExceeded,
-            ),
-            (
-                r#"{"error":{"type":"exceed_context_size_error","code":400}}"#,
-                ContextExceeded,
-            ),
-            (
-                r#"{"type":"context_length_exceeded","code":400}"#,
-                ContextExceeded,
-            ),
-            (
-                r#"{"error":{"code":"content_filter","status":400}}"#,
-                ContentFilter,
-            ),
+            (r#"{"error":{"code":"context_length_exceeded","message":"x"}}"#, ContextExceeded),
+            (r#"{"error":{"type":"exceed_context_size_error","code":400}}"#, ContextExceeded),
+            (r#"{"type":"context_length_exceeded","code":400}"#, ContextExceeded),
+            (r#"{"error":{"code":"content_filter","status":400}}"#, ContentFilter),
             (r#"{"error":{"code":400,"type":"BadRequestError"}}"#, Other),
             (r#"{"error":"context_length_exceeded"}"#, Other),
             (r#"{"error":{"message":"context_length_exceeded"}}"#, Other),

@@ -53,10 +53,7 @@ pub(super) struct Body<'a> {
 #[serde(untagged)]
 enum Format<'a> {
     Standard(ResponseFormat),
-    ObjectWithSchema {
-        r#type: &'static str,
-        schema: &'a Value,
-    },
+    ObjectWithSchema { r#type: &'static str, schema: &'a Value },
 }
 
 impl<'a> Body<'a> {
@@ -67,14 +64,7 @@ impl<'a> Body<'a> {
         schema: &'a Value,
         prompt: &Prompt,
     ) -> Self {
-        Self::new(
-            settings,
-            limit,
-            schema,
-            &prompt.system,
-            &prompt.user,
-            settings.max_output_tokens,
-        )
+        Self::new(settings, limit, schema, &prompt.system, &prompt.user, settings.max_output_tokens)
     }
 
     /// The question's fixed prefix, for an answer of one token. All else is as in the question, so
@@ -85,10 +75,7 @@ impl<'a> Body<'a> {
         schema: &'a Value,
         prompt: &Prompt,
     ) -> Self {
-        let fixed = prompt
-            .user
-            .get(..prompt.fixed_prefix)
-            .unwrap_or(&prompt.user);
+        let fixed = prompt.user.get(..prompt.fixed_prefix).unwrap_or(&prompt.user);
         Self::new(settings, limit, schema, &prompt.system, fixed, 1)
     }
 
@@ -120,10 +107,7 @@ impl<'a> Body<'a> {
             Limit::MaxTokens => request.max_tokens = Some(max_output_tokens),
             Limit::MaxCompletionTokens => request.max_completion_tokens = Some(max_output_tokens),
         }
-        Self {
-            request,
-            response_format: format(settings.structured_output, schema),
-        }
+        Self { request, response_format: format(settings.structured_output, schema) }
     }
 }
 
@@ -138,10 +122,9 @@ fn format(structured_output: StructuredOutput, schema: &Value) -> Option<Format<
             },
         })),
         StructuredOutput::JsonObject => Some(Format::Standard(ResponseFormat::JsonObject)),
-        StructuredOutput::JsonObjectWithSchema => Some(Format::ObjectWithSchema {
-            r#type: "json_object",
-            schema,
-        }),
+        StructuredOutput::JsonObjectWithSchema => {
+            Some(Format::ObjectWithSchema { r#type: "json_object", schema })
+        }
         StructuredOutput::Text => None,
     }
 }

@@ -39,15 +39,9 @@ impl Transport {
 
     async fn exchange(self, factory: HttpRequestFactory) -> Result<Response, Setback> {
         // The address and the headers were checked when the judge was made.
-        let request = factory
-            .build()
-            .await
-            .map_err(|_error| JudgeFailure::Rejected)?;
-        let response = self
-            .client
-            .execute(request)
-            .await
-            .map_err(|_error| JudgeFailure::Connection)?;
+        let request = factory.build().await.map_err(|_error| JudgeFailure::Rejected)?;
+        let response =
+            self.client.execute(request).await.map_err(|_error| JudgeFailure::Connection)?;
         let status = response.status();
         if !status.is_success() {
             return Err(failed(status, response).await);
@@ -71,11 +65,9 @@ impl tower::Service<HttpRequestFactory> for Transport {
 
     fn call(&mut self, factory: HttpRequestFactory) -> Self::Future {
         let exchange = self.clone().exchange(factory);
-        Box::pin(async move {
-            exchange
-                .await
-                .map_err(|setback| OpenAIError::Boxed(Box::new(setback)))
-        })
+        Box::pin(
+            async move { exchange.await.map_err(|setback| OpenAIError::Boxed(Box::new(setback))) },
+        )
     }
 }
 
@@ -83,11 +75,7 @@ impl tower::Service<HttpRequestFactory> for Transport {
 /// response closes its connection.
 async fn read(mut response: Response, bound: usize) -> Result<Vec<u8>, JudgeFailure> {
     let mut body = Vec::new();
-    while let Some(chunk) = response
-        .chunk()
-        .await
-        .map_err(|_error| JudgeFailure::Connection)?
-    {
+    while let Some(chunk) = response.chunk().await.map_err(|_error| JudgeFailure::Connection)? {
         if body.len().saturating_add(chunk.len()) > bound {
             return Err(JudgeFailure::Malformed);
         }
@@ -134,10 +122,7 @@ fn retry_after(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
     if let Ok(seconds) = text.parse() {
         return Some(Duration::from_secs(seconds));
     }
-    httpdate::parse_http_date(text)
-        .ok()?
-        .duration_since(now)
-        .ok()
+    httpdate::parse_http_date(text).ok()?.duration_since(now).ok()
 }
 
 #[cfg(test)]
@@ -147,25 +132,17 @@ mod tests {
     #[test]
     fn retry_after_in_every_form() {
         let now = httpdate::parse_http_date("Fri, 06 Nov 2026 08:00:00 GMT").unwrap();
-        let rows: [(&[(&'static str, &str)], Option<Duration>); 9] = [
+        type Headers = &'static [(&'static str, &'static str)];
+        let rows: [(Headers, Option<Duration>); 9] = [
             (&[], None),
             (&[("retry-after", "2")], Some(Duration::from_secs(2))),
             (&[("retry-after", " 0 ")], Some(Duration::ZERO)),
-            (
-                &[("retry-after", "2"), ("retry-after-ms", "150")],
-                Some(Duration::from_millis(150)),
-            ),
-            (
-                &[("retry-after", "Fri, 06 Nov 2026 08:00:07 GMT")],
-                Some(Duration::from_secs(7)),
-            ),
+            (&[("retry-after", "2"), ("retry-after-ms", "150")], Some(Duration::from_millis(150))),
+            (&[("retry-after", "Fri, 06 Nov 2026 08:00:07 GMT")], Some(Duration::from_secs(7))),
             (&[("retry-after", "Fri, 06 Nov 2026 07:00:00 GMT")], None),
             (&[("retry-after", "-1")], None),
             (&[("retry-after", "soon")], None),
-            (
-                &[("retry-after", "18446744073709551615")],
-                Some(Duration::from_secs(u64::MAX)),
-            ),
+            (&[("retry-after", "18446744073709551615")], Some(Duration::from_secs(u64::MAX))),
         ];
         for (headers, expected) in rows {
             let mut map = HeaderMap::new();
