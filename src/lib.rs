@@ -1,3 +1,4 @@
 //! stub
+pub mod cli;
 pub mod decide;
 pub mod judge;

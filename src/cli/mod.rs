@@ -1,0 +1,2 @@
+//! The commands, one a file.
+pub mod scan;
