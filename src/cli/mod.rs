@@ -8,6 +8,7 @@ pub mod eval;
 pub mod judge;
 pub mod policy;
 pub mod readable;
+pub mod scan;
 
 use std::io::{self, Write};
 
@@ -60,6 +61,8 @@ pub enum Command {
         #[command(flatten)]
         flags: Flags,
     },
+    /// Run the detectors over JSON lines from standard input
+    Scan,
     /// Print every setting with its origin, secrets masked
     Config(config::Args),
 }
@@ -92,6 +95,7 @@ pub fn run(cli: Cli, output: &mut dyn Write) -> anyhow::Result<u8> {
             let streams = eval::Streams { output, errors: &mut errors, progress: true };
             runtime()?.block_on(eval::run(args, configured, interrupted, streams))
         }
+        Command::Scan => Ok(scan::run(io::stdin().lock(), output)?.code()),
         Command::Config(args) => config::run(&args, output).map(|()| 0),
     }
 }
