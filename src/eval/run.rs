@@ -268,7 +268,7 @@ async fn decide(case: Case, settings: &Settings, judge: &JudgeKind, record: &mut
     // The request's texts are in the question now, where there is one.
     drop(request);
     let decision = match steps.into_iter().next() {
-        Some(Step::Settled(decision)) => decision,
+        Some(Step::Settled(decision)) => *decision,
         Some(Step::Ask(question)) => {
             let prompt = question.prompt();
             record.prompt_digest = Some(prompt.digest.clone());
