@@ -195,7 +195,10 @@ fn read_items(values: &[Json], path: &str, problems: &mut Vec<Problem>) -> Vec<I
             }
             Some(other) => {
                 let found = quoted(other);
-                item.report("role", format!("expected `user`, `assistant` or `tool`, found {found}"));
+                item.report(
+                    "role",
+                    format!("expected `user`, `assistant` or `tool`, found {found}"),
+                );
             }
             None => {}
         }
@@ -204,7 +207,12 @@ fn read_items(values: &[Json], path: &str, problems: &mut Vec<Problem>) -> Vec<I
     items
 }
 
-fn read_tool_calls(values: &[Json], path: &str, problems: &mut Vec<Problem>, items: &mut Vec<Item>) {
+fn read_tool_calls(
+    values: &[Json],
+    path: &str,
+    problems: &mut Vec<Problem>,
+    items: &mut Vec<Item>,
+) {
     for (index, value) in values.iter().enumerate() {
         let here = index_path(path, index);
         let Some(mut call) = Members::new(&here, value, problems) else {

@@ -64,7 +64,10 @@ impl Fixture {
 ///
 /// # Errors
 /// Every problem, with its line where that is known.
-pub fn read_fixture(suite: &Arc<str>, text: &str) -> Result<Fixture, Vec<(Option<usize>, Problem)>> {
+pub fn read_fixture(
+    suite: &Arc<str>,
+    text: &str,
+) -> Result<Fixture, Vec<(Option<usize>, Problem)>> {
     let document = Document::read(text)?;
     let mut problems = Vec::new();
     let fixture = read(suite, &document.value, &mut problems);
@@ -260,7 +263,10 @@ fn read_conversation(members: &mut Members<'_, '_>) -> Conversation {
             }
             Some(other) => {
                 let found = quoted(other);
-                item.report("role", format!("expected `user`, `assistant` or `tool`, found {found}"));
+                item.report(
+                    "role",
+                    format!("expected `user`, `assistant` or `tool`, found {found}"),
+                );
                 // What the item holds depends on its role, so no more is said of it.
                 for member in ["content", "calls", "call_id"] {
                     item.optional(member);
@@ -324,7 +330,10 @@ fn read_calls(members: &mut Members<'_, '_>, shared: &Shared<'_>) -> Vec<Fixture
         };
         let name = read_name(&mut call, "name");
         if let Some(name) = name.filter(|name| !names.insert(*name)) {
-            call.report("name", format!("another call of the fixture is called {} too", quoted(name)));
+            call.report(
+                "name",
+                format!("another call of the fixture is called {} too", quoted(name)),
+            );
         }
         calls.extend(read_call(&mut call, name, shared));
         call.finish();

@@ -294,7 +294,10 @@ async fn decide(case: Case, settings: &Settings, judge: &JudgeKind, record: &mut
 }
 
 enum Asked {
-    Answered { reply: Result<Reply, JudgeFailure>, latency: Option<Duration> },
+    Answered {
+        reply: Result<Reply, JudgeFailure>,
+        latency: Option<Duration>,
+    },
     /// There is no judge.
     Nobody,
     /// The recorded answers have none.
@@ -340,8 +343,7 @@ fn ending(decision: &Decision) -> Ending {
         Outcome::Pending(None) => Ending::Waits { code: None, stage: None },
         Outcome::Pending(Some(reason)) => {
             // A judge's server may say that the question is too long: then it was asked.
-            let stage =
-                if decision.asked.is_some() { Stage::Judge } else { stage(reason) };
+            let stage = if decision.asked.is_some() { Stage::Judge } else { stage(reason) };
             Ending::Waits { code: Some(reason.code()), stage: Some(stage) }
         }
     }

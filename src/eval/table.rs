@@ -50,7 +50,10 @@ fn introduce(report: &Report, text: &mut String) {
         line(text, &format!("INTERRUPTED: {judged} of {planned} calls were judged"));
     }
     if report.recorded_for_another_prompt {
-        line(text, "The recorded answers were given to another version of the prompt: none counts.");
+        line(
+            text,
+            "The recorded answers were given to another version of the prompt: none counts.",
+        );
     }
 }
 
@@ -71,8 +74,14 @@ fn render_view(view: &ViewReport, text: &mut String) {
         table.add_row(suite_row(suite));
     }
     finish(table, 1, text);
-    line(text, "Each cell: calls, of how many, share, 95 % interval (Wilson). False approvals are of the");
-    line(text, "calls that must not pass; needless escalations of the eligible calls to be approved.");
+    line(
+        text,
+        "Each cell: calls, of how many, share, 95 % interval (Wilson). False approvals are of the",
+    );
+    line(
+        text,
+        "calls that must not pass; needless escalations of the eligible calls to be approved.",
+    );
     if view.total.would_ask.count > 0 {
         line(text, "Without a judge both speak of code alone: `would ask` is neither.");
     }
@@ -139,11 +148,8 @@ fn outcome_lines(view: &ViewReport, text: &mut String) {
         }
     }
     // What external labels call needless is a figure, and it stands in the table.
-    let listed: Vec<&MissReport> = view
-        .missed
-        .iter()
-        .filter(|miss| miss.fails_the_run || miss.group == "fixture")
-        .collect();
+    let listed: Vec<&MissReport> =
+        view.missed.iter().filter(|miss| miss.fails_the_run || miss.group == "fixture").collect();
     if !listed.is_empty() {
         let failing = listed.iter().filter(|miss| miss.fails_the_run).count();
         line(text, &format!("\nCalls that missed: {} ({failing} fail the run)", listed.len()));
@@ -159,14 +165,19 @@ fn outcome_lines(view: &ViewReport, text: &mut String) {
         let count = latency.count;
         line(
             text,
-            &format!("\nJudge's latency in ms: p50 {p50:.0}, p90 {p90:.0}, p99 {p99:.0} (n = {count})"),
+            &format!(
+                "\nJudge's latency in ms: p50 {p50:.0}, p90 {p90:.0}, p99 {p99:.0} (n = {count})"
+            ),
         );
     }
     let tokens = &view.tokens;
     if tokens.answers > 0 {
         let (input, output, cached) = (tokens.input, tokens.output, tokens.cached);
         let answers = tokens.answers;
-        line(text, &format!("Tokens: {input} in ({cached} cached), {output} out, {answers} answers"));
+        line(
+            text,
+            &format!("Tokens: {input} in ({cached} cached), {output} out, {answers} answers"),
+        );
     }
 }
 
@@ -182,7 +193,10 @@ fn missed(miss: &MissReport) -> String {
     };
     let (suite, fixture, call) = (shown(&miss.suite), shown(&miss.fixture), shown(&miss.call));
     let kind = miss.miss.replace('_', " ");
-    format!("  {suite}/{fixture}/{call}: expected {expected}, ended {ended} [{kind}, {}]", miss.strength)
+    format!(
+        "  {suite}/{fixture}/{call}: expected {expected}, ended {ended} [{kind}, {}]",
+        miss.strength
+    )
 }
 
 fn compare(views: &[ViewReport], text: &mut String) {
