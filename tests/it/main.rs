@@ -1,6 +1,9 @@
 //! Integration tests, one binary.
 
 mod eval;
+mod eval_command;
+mod eval_load;
+mod eval_run;
 mod faults;
 mod judge_conformance;
 mod judge_http;
