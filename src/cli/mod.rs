@@ -7,6 +7,8 @@ pub mod config;
 pub mod judge;
 pub mod policy;
 pub mod readable;
+pub mod scan;
+pub mod scan;
 
 use std::io::{self, Write};
 
@@ -50,6 +52,8 @@ pub enum Command {
         #[command(flatten)]
         flags: Flags,
     },
+    /// Search the arguments of tool calls for items that nobody mentioned: JSON lines in and out
+    Scan(scan::Args),
     /// Print every setting with its origin, secrets masked
     Config(config::Args),
 }
@@ -69,6 +73,8 @@ pub fn run(cli: Cli, output: &mut dyn Write) -> anyhow::Result<u8> {
             let (mut input, mut errors) = (io::stdin().lock(), io::stderr().lock());
             Ok(policy::run(&command, &operator, &mut input, output, &mut errors)?)
         }
+        Command::Scan => Ok(scan::run(io::stdin().lock(), output)?.code()),
+        Command::Scan(args) => Ok(scan::run_files(&args, output)?.code()),
         Command::Config(args) => config::run(&args, output).map(|()| 0),
     }
 }
@@ -87,6 +93,15 @@ fn judge_setup(config: &Config) -> anyhow::Result<judge::Setup> {
         timing: config.timing(),
         sandbox_enabled: config.operator.sandbox_enabled.value,
     })
+}
+
+/// The configured judge for an evaluation, if there is one.
+fn eval_backend(config: &Config) -> anyhow::Result<Option<eval::Backend>> {
+    let Some(endpoint) = config.judge_settings() else {
+        return Ok(None);
+    };
+    let judge = crate::judge::build(Some(endpoint.clone()), &Breakers::new())?;
+    Ok(Some(eval::Backend { judge, timing: config.timing(), endpoint }))
 }
 
 fn runtime() -> io::Result<tokio::runtime::Runtime> {

@@ -1,6 +1,6 @@
 //! A judge behind any endpoint that speaks OpenAI's Chat Completions.
 //!
-//! async-openai has the request's types and carries the exchange; [`transport`] stands between it
+//! async-openai has the request's types and carries the exchange; its transport stands between it
 //! and the network, so that the HTTP status decides before any body is read, bodies are bounded,
 //! and no provider's text gets into an error or a log. Nothing here retries ([`super::retry`]
 //! does), follows a redirect, or reads what the model says.

@@ -7,5 +7,6 @@ mod judge_wire;
 mod plan;
 mod policy;
 mod prompts;
+mod service;
 mod settle;
 mod tidy;

@@ -1,0 +1,265 @@
+//! Bank accounts that are no IBAN.
+//!
+//! # What it finds
+//! Numbers in a field for accounts (`account_number`, `konto`, `clabe`), or behind a label in a text
+//! ("account no. …"), and the pair of a bank's number with an account's. A checksum need not hold:
+//! the field says what the number is.
+//!
+//! # Why it matters
+//! Most of the world pays to a bank's number and an account number. Both halves may be known from
+//! two different payees, so they are compared as a pair.
+//!
+//! # Example
+//! `{"sort_code": "12-34-56", "account_number": "98765432"}` is `uk:123456/98765432`.
+//!
+//! # What it misses
+//! A number without label in a field without a name for it; labels in languages that are not in
+//! the list.
+
+use std::sync::LazyLock;
+
+use regex::Regex;
+
+use super::bytes::{byte, char_at, next_digit, run_end, slice};
+use super::place::{BankCode, Place};
+
+/// Digits of an account number.
+const DIGITS_MIN: usize = 5;
+const DIGITS_MAX: usize = 34;
+/// A group of this many digits ends a number: what follows is another.
+const GROUP_ENDS: usize = 8;
+/// What may stand between a label and its number, in characters.
+const LABEL_REACH: usize = 14;
+
+/// One number in a text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Number {
+    pub(super) role: Role,
+    /// Digits without leading zeros; an IFSC as written.
+    pub(super) digits: String,
+    /// Digits as written, separators dropped.
+    pub(super) written: String,
+    pub(super) start: usize,
+    pub(super) end: usize,
+}
+
+/// What a number is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Role {
+    Account,
+    Clabe,
+    Bank(BankCode),
+    /// A number without a label; in sources it counts.
+    Unknown,
+}
+
+/// The form in which numbers are compared: leading zeros mean nothing.
+pub(super) fn comparable(digits: &str) -> String {
+    let trimmed = digits.trim_start_matches('0');
+    if trimmed.is_empty() {
+        "0".to_owned()
+    } else {
+        trimmed.to_owned()
+    }
+}
+
+/// The number that is the whole value of a field for accounts.
+pub(super) fn field(text: &str, place: Place) -> Option<Number> {
+    let role = match place.bank {
+        Some(bank) => Role::Bank(bank),
+        None if place.account => Role::Account,
+        None => return None,
+    };
+    let trimmed = text.trim();
+    let start = text.find(trimmed)?;
+    let end = start + trimmed.len();
+    if role == Role::Bank(BankCode::Ifsc) {
+        return ifsc(trimmed).map(|code| Number {
+            role,
+            digits: code.clone(),
+            written: code,
+            start,
+            end,
+        });
+    }
+    let mut digits = String::new();
+    for character in trimmed.chars() {
+        if character.is_ascii_digit() {
+            digits.push(character);
+        } else if !(super::iban::is_separator(character)) {
+            return None;
+        }
+    }
+    let least = if matches!(role, Role::Bank(_)) {
+        5
+    } else {
+        DIGITS_MIN
+    };
+    if !(least..=DIGITS_MAX).contains(&digits.len()) {
+        return None;
+    }
+    Some(Number {
+        role,
+        digits: comparable(&digits),
+        written: digits,
+        start,
+        end,
+    })
+}
+
+fn ifsc(text: &str) -> Option<String> {
+    let upper = text.to_ascii_uppercase();
+    let bytes = upper.as_bytes();
+    let fits = bytes.len() == 11
+        && bytes.get(..4)?.iter().all(u8::is_ascii_uppercase)
+        && bytes.get(4) == Some(&b'0')
+        && bytes.get(5..)?.iter().all(u8::is_ascii_alphanumeric);
+    fits.then_some(upper)
+}
+
+/// Calls `sink` with every labelled number in `text`.
+pub(super) fn labelled(text: &str, sink: &mut dyn FnMut(Number)) {
+    static LABEL: LazyLock<Option<Regex>> = LazyLock::new(|| {
+        Regex::new(concat!(
+            r"(?i)(?P<routing>routing|\baba\b|\brtn\b)",
+            r"|(?P<sort>sort[ _-]?code|bankleitzahl-uk)",
+            r"|(?P<blz>\bblz\b|bankleitzahl)",
+            r"|(?P<bsb>\bbsb\b)",
+            r"|(?P<ifsc>\bifsc\b)",
+            r"|(?P<clabe>clabe)",
+            r"|(?P<account>account|\bacct|\ba/c\b|\bacc(?:\.|\s+no)|konto|\bkto\b|cuenta|\bcompte|\bconto\b|rekening",
+            r"|\bconta\b|hesap|rachun|\bнуме?р\b|сч[её]т|账号|账户|帐号|帳號|口座|계좌|\biban\b|wallet|beneficiary)",
+        ))
+        .ok()
+    });
+    if next_digit(text.as_bytes(), 0).is_none() {
+        return;
+    }
+    let Some(label) = LABEL.as_ref() else {
+        return;
+    };
+    let mut done = 0;
+    for groups in label.captures_iter(text) {
+        let Some(whole) = groups.get(0) else {
+            continue;
+        };
+        if whole.end() < done {
+            continue;
+        }
+        let role = if groups.name("routing").is_some() {
+            Role::Bank(BankCode::Routing)
+        } else if groups.name("sort").is_some() {
+            Role::Bank(BankCode::SortCode)
+        } else if groups.name("blz").is_some() {
+            Role::Bank(BankCode::Blz)
+        } else if groups.name("bsb").is_some() {
+            Role::Bank(BankCode::Bsb)
+        } else if groups.name("ifsc").is_some() {
+            Role::Bank(BankCode::Ifsc)
+        } else if groups.name("clabe").is_some() {
+            Role::Clabe
+        } else {
+            Role::Account
+        };
+        if let Some(number) = after_label(text, whole.end(), role) {
+            done = number.end;
+            sink(number);
+        }
+    }
+}
+
+fn after_label(text: &str, label_end: usize, role: Role) -> Option<Number> {
+    let mut at = label_end;
+    for _ in 0..LABEL_REACH {
+        let character = char_at(text, at)?;
+        if role == Role::Bank(BankCode::Ifsc)
+            && let Some(code) = text.get(at..at + 11).and_then(ifsc)
+        {
+            return Some(Number {
+                role,
+                digits: code.clone(),
+                written: code,
+                start: at,
+                end: at + 11,
+            });
+        }
+        if character.is_ascii_digit() {
+            break;
+        }
+        // A sentence or a line ends, or another value begins: the label was for something else.
+        if matches!(character, '\n' | ';' | ',' | '{' | '}' | '@') {
+            return None;
+        }
+        at += character.len_utf8();
+    }
+    if !byte(text, at).is_ascii_digit() || super::bytes::byte_before(text, at).is_ascii_alphabetic()
+    {
+        return None;
+    }
+    let number = chain(text, at, role)?;
+    (number.written.len() >= DIGITS_MIN).then_some(number)
+}
+
+/// The digits from `start` on, over single separators.
+pub(super) fn chain(text: &str, start: usize, role: Role) -> Option<Number> {
+    let mut written = String::new();
+    let mut at = start;
+    let mut end = start;
+    loop {
+        let group_end = run_end(text, at, |c| c.is_ascii_digit());
+        let group = slice(text, at, group_end);
+        if group.is_empty() {
+            break;
+        }
+        written.push_str(group);
+        end = group_end;
+        let separator = char_at(text, group_end);
+        let next = group_end + separator.map_or(0, char::len_utf8);
+        let goes_on = separator.is_some_and(|c| {
+            matches!(
+                c,
+                ' ' | '-' | '.' | '/' | '\u{a0}' | '\u{2009}' | '\u{202f}'
+            )
+        }) && byte(text, next).is_ascii_digit()
+            && group.len() < GROUP_ENDS
+            && written.len() < DIGITS_MAX;
+        if !goes_on {
+            break;
+        }
+        at = next;
+    }
+    if written.is_empty() || written.len() > DIGITS_MAX {
+        return None;
+    }
+    // `98765432abc` is an identifier, `30.5 %` an amount.
+    if char_at(text, end).is_some_and(|c| c.is_ascii_alphabetic()) {
+        return None;
+    }
+    Some(Number {
+        role,
+        digits: comparable(&written),
+        written,
+        start,
+        end,
+    })
+}
+
+/// The item of a number, alone or with its bank's number.
+pub(super) fn item(account: &Number, bank: Option<&Number>) -> String {
+    match (account.role, bank.map(|bank| (bank.role, bank))) {
+        (_, Some((Role::Bank(code), bank))) => {
+            let written = if code == BankCode::SortCode {
+                &account.written
+            } else {
+                &account.digits
+            };
+            format!("{}:{}/{}", code.prefix(), bank.written, written)
+        }
+        (Role::Clabe, _) => format!("clabe:{}", account.written),
+        (Role::Bank(code), None) => format!("{}:{}", code.prefix(), account.written),
+        _ if account.written.starts_with("00") && account.written.len() >= 20 => {
+            format!("acct:{}", account.written)
+        }
+        _ => format!("acct:{}", account.digits),
+    }
+}
