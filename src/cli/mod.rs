@@ -4,10 +4,10 @@
 //! says itself.
 
 pub mod config;
+pub mod eval;
 pub mod judge;
 pub mod policy;
 pub mod readable;
-pub mod scan;
 pub mod scan;
 
 use std::io::{self, Write};
@@ -52,7 +52,16 @@ pub enum Command {
         #[command(flatten)]
         flags: Flags,
     },
-    /// Search the arguments of tool calls for items that nobody mentioned: JSON lines in and out
+    /// Judge fixtures and external cases offline, and report in figures
+    Eval {
+        /// The command's own arguments.
+        #[command(flatten)]
+        args: eval::Args,
+        /// Where settings come from.
+        #[command(flatten)]
+        flags: Flags,
+    },
+    /// Run the detectors over JSON lines from standard input
     Scan(scan::Args),
     /// Print every setting with its origin, secrets masked
     Config(config::Args),
@@ -73,7 +82,19 @@ pub fn run(cli: Cli, output: &mut dyn Write) -> anyhow::Result<u8> {
             let (mut input, mut errors) = (io::stdin().lock(), io::stderr().lock());
             Ok(policy::run(&command, &operator, &mut input, output, &mut errors)?)
         }
-        Command::Scan => Ok(scan::run(io::stdin().lock(), output)?.code()),
+        Command::Eval { args, flags } => {
+            let configured = || eval_backend(&load(&flags)?);
+            // A handler that cannot be installed leaves the signal's default: the run just ends.
+            let interrupted = async {
+                if tokio::signal::ctrl_c().await.is_err() {
+                    std::future::pending::<()>().await;
+                }
+            };
+            // Not locked: logs of other threads go there too.
+            let mut errors = io::stderr();
+            let streams = eval::Streams { output, errors: &mut errors, progress: true };
+            runtime()?.block_on(eval::run(args, configured, interrupted, streams))
+        }
         Command::Scan(args) => Ok(scan::run_files(&args, output)?.code()),
         Command::Config(args) => config::run(&args, output).map(|()| 0),
     }

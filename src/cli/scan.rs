@@ -83,11 +83,7 @@ pub fn run(mut input: impl BufRead, output: impl Write) -> anyhow::Result<Outcom
             // The rest of an overlong line is no line of its own.
             skip_line(&mut input)?;
             outcome = Outcome::SomeUnreadable;
-            writeln!(
-                output,
-                "{}",
-                json!({"id": null, "error": "line is too long"})
-            )?;
+            writeln!(output, "{}", json!({"id": null, "error": "line is too long"}))?;
             continue;
         }
         if line.iter().all(u8::is_ascii_whitespace) {
@@ -138,13 +134,8 @@ fn answer(line: &[u8]) -> Result<serde_json::Value, Unreadable> {
         .and_then(Json::as_str)
         .map(str::to_owned)
         .ok_or_else(|| nameless("`id` is missing or no string".to_owned()))?;
-    let failed = |error: &str| Unreadable {
-        id: Some(id.clone()),
-        error: error.to_owned(),
-    };
-    let arguments = case
-        .get("arguments")
-        .ok_or_else(|| failed("`arguments` is missing"))?;
+    let failed = |error: &str| Unreadable { id: Some(id.clone()), error: error.to_owned() };
+    let arguments = case.get("arguments").ok_or_else(|| failed("`arguments` is missing"))?;
     let sources = match case.get("sources") {
         Some(sources @ Json::Object(_)) => sources,
         Some(_) => return Err(failed("`sources` is no object")),

@@ -148,6 +148,9 @@ pub enum SettingsError {
         /// The header's name as configured.
         name: String,
     },
+    /// A setting cannot be written as JSON.
+    #[error("the request cannot be written as JSON")]
+    Body(#[source] serde_json::Error),
     /// The HTTP client could not be set up.
     #[error("the HTTP client could not be set up")]
     Client(#[source] reqwest::Error),
@@ -259,6 +262,35 @@ impl Judge for OpenAi {
             Ok(completion.tokens())
         })
     }
+}
+
+/// The body that a judge with these settings sends for a prompt, as JSON text: for requests that
+/// somebody else carries, such as a batch.
+///
+/// # Errors
+/// When the address is none, because the name of one member depends on it, or when a setting cannot
+/// be written as JSON.
+pub fn request_body(settings: &Settings, prompt: &Prompt) -> Result<String, SettingsError> {
+    let url = url::Url::parse(&settings.base_url).map_err(|_error| SettingsError::BaseUrl)?;
+    let schema = answer_schema();
+    let limit = request::Limit::of(settings, &url);
+    let body = request::Body::judgement(settings, limit, &schema, prompt);
+    serde_json::to_string(&body).map_err(SettingsError::Body)
+}
+
+/// Reads an answer that somebody else carried, as this judge reads its own. `model` is the model's
+/// name where the answer gives none.
+///
+/// # Errors
+/// As [`Judge::ask`].
+pub fn read_answer(status: u16, body: &[u8], model: &str) -> Result<Reply, JudgeFailure> {
+    let status = http::StatusCode::from_u16(status).map_err(|_error| JudgeFailure::Malformed)?;
+    if !status.is_success() {
+        return Err(transport::failure_of(status, body));
+    }
+    serde_json::from_slice::<Completion>(body)
+        .map_err(|_error| JudgeFailure::Malformed)?
+        .into_reply(model)
 }
 
 /// Our transport boxes its own failure; whatever else async-openai reports is sorted by its kind,

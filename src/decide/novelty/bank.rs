@@ -56,11 +56,7 @@ pub(super) enum Role {
 /// The form in which numbers are compared: leading zeros mean nothing.
 pub(super) fn comparable(digits: &str) -> String {
     let trimmed = digits.trim_start_matches('0');
-    if trimmed.is_empty() {
-        "0".to_owned()
-    } else {
-        trimmed.to_owned()
-    }
+    if trimmed.is_empty() { "0".to_owned() } else { trimmed.to_owned() }
 }
 
 /// The number that is the whole value of a field for accounts.
@@ -90,21 +86,11 @@ pub(super) fn field(text: &str, place: Place) -> Option<Number> {
             return None;
         }
     }
-    let least = if matches!(role, Role::Bank(_)) {
-        5
-    } else {
-        DIGITS_MIN
-    };
+    let least = if matches!(role, Role::Bank(_)) { 5 } else { DIGITS_MIN };
     if !(least..=DIGITS_MAX).contains(&digits.len()) {
         return None;
     }
-    Some(Number {
-        role,
-        digits: comparable(&digits),
-        written: digits,
-        start,
-        end,
-    })
+    Some(Number { role, digits: comparable(&digits), written: digits, start, end })
 }
 
 fn ifsc(text: &str) -> Option<String> {
@@ -216,10 +202,7 @@ pub(super) fn chain(text: &str, start: usize, role: Role) -> Option<Number> {
         let separator = char_at(text, group_end);
         let next = group_end + separator.map_or(0, char::len_utf8);
         let goes_on = separator.is_some_and(|c| {
-            matches!(
-                c,
-                ' ' | '-' | '.' | '/' | '\u{a0}' | '\u{2009}' | '\u{202f}'
-            )
+            matches!(c, ' ' | '-' | '.' | '/' | '\u{a0}' | '\u{2009}' | '\u{202f}')
         }) && byte(text, next).is_ascii_digit()
             && group.len() < GROUP_ENDS
             && written.len() < DIGITS_MAX;
@@ -235,24 +218,15 @@ pub(super) fn chain(text: &str, start: usize, role: Role) -> Option<Number> {
     if char_at(text, end).is_some_and(|c| c.is_ascii_alphabetic()) {
         return None;
     }
-    Some(Number {
-        role,
-        digits: comparable(&written),
-        written,
-        start,
-        end,
-    })
+    Some(Number { role, digits: comparable(&written), written, start, end })
 }
 
 /// The item of a number, alone or with its bank's number.
 pub(super) fn item(account: &Number, bank: Option<&Number>) -> String {
     match (account.role, bank.map(|bank| (bank.role, bank))) {
         (_, Some((Role::Bank(code), bank))) => {
-            let written = if code == BankCode::SortCode {
-                &account.written
-            } else {
-                &account.digits
-            };
+            let written =
+                if code == BankCode::SortCode { &account.written } else { &account.digits };
             format!("{}:{}/{}", code.prefix(), bank.written, written)
         }
         (Role::Clabe, _) => format!("clabe:{}", account.written),

@@ -73,9 +73,9 @@ pub(super) fn find(text: &str, sink: &mut dyn FnMut(Encoded)) {
 fn digits_at_least(text: &str, least: usize) -> bool {
     let mut seen = 0;
     for chunk in text.as_bytes().chunks(128) {
-        seen += chunk.iter().fold(0_usize, |count, byte| {
-            count + usize::from(byte.wrapping_sub(b'0') < 10)
-        });
+        seen += chunk
+            .iter()
+            .fold(0_usize, |count, byte| count + usize::from(byte.wrapping_sub(b'0') < 10));
         if seen >= least {
             return true;
         }
@@ -158,21 +158,13 @@ fn close_group(text: &str, spans: &mut Vec<(usize, usize)>, hits: &mut Vec<Encod
     let (Some((start, _)), Some((_, last_end))) = (chunks.first(), chunks.last()) else {
         return;
     };
-    let joined: String = chunks
-        .iter()
-        .map(|(from, to)| slice(text, *from, *to))
-        .collect();
+    let joined: String = chunks.iter().map(|(from, to)| slice(text, *from, *to)).collect();
     if joined.len() < RUN_MIN {
         return;
     }
     let end = run_end(text, *last_end, |c| c == '=');
     if let Some(says) = read(&joined) {
-        hits.push(Encoded {
-            says,
-            run: joined,
-            start: *start,
-            end,
-        });
+        hits.push(Encoded { says, run: joined, start: *start, end });
     }
 }
 
@@ -180,12 +172,7 @@ fn single(text: &str, start: usize, end: usize, hits: &mut Vec<Encoded>) {
     let run = slice(text, start, end);
     let padded = run_end(text, end, |c| c == '=');
     if let Some(says) = read(run) {
-        hits.push(Encoded {
-            says,
-            run: run.to_owned(),
-            start,
-            end: padded,
-        });
+        hits.push(Encoded { says, run: run.to_owned(), start, end: padded });
         return;
     }
     // A path or an identifier may hold the run as one of its parts.
@@ -220,10 +207,7 @@ fn read(run: &str) -> Option<Says> {
     if !long && !worth_decoding(run) {
         return None;
     }
-    let digits = run
-        .strip_prefix("0x")
-        .or_else(|| run.strip_prefix("0X"))
-        .unwrap_or(run);
+    let digits = run.strip_prefix("0x").or_else(|| run.strip_prefix("0X")).unwrap_or(run);
     let is_hex = digits.bytes().all(|byte| byte.is_ascii_hexdigit());
     if is_hex && digits.len() >= RUN_MIN && digits.bytes().any(|byte| byte.is_ascii_alphabetic()) {
         let bytes = decode::hex_bytes(digits)?;
@@ -246,18 +230,15 @@ fn read(run: &str) -> Option<Says> {
         let compact: String = run.chars().filter(|c| *c != '-').collect();
         if one_case
             && compact.bytes().all(is_base32)
-            && let Some(text) = decode::base32_bytes(&compact)
-                .as_deref()
-                .and_then(decode::text_of)
+            && let Some(text) = decode::base32_bytes(&compact).as_deref().and_then(decode::text_of)
         {
             return Some(Says::Text(text));
         }
         if one_case
             && compact.bytes().all(is_base32_hex)
             && compact.bytes().any(|byte| byte.is_ascii_digit())
-            && let Some(text) = decode::base32_hex_bytes(&compact)
-                .as_deref()
-                .and_then(decode::text_of)
+            && let Some(text) =
+                decode::base32_hex_bytes(&compact).as_deref().and_then(decode::text_of)
         {
             return Some(Says::Text(text));
         }
@@ -276,10 +257,7 @@ fn worth_decoding(run: &str) -> bool {
 
 /// At least so many different characters: no rule, no repetition.
 fn varied(run: &str, least: u32) -> bool {
-    run.bytes()
-        .fold(0_u128, |seen, byte| seen | (1 << (byte & 127)))
-        .count_ones()
-        >= least
+    run.bytes().fold(0_u128, |seen, byte| seen | (1 << (byte & 127))).count_ones() >= least
 }
 
 /// The mix of a random base64 text: both cases, digits, few separators. Paths and sentences with
@@ -380,10 +358,7 @@ fn codes(list: &str, radix: u32) -> Option<Vec<u8>> {
 /// and spaces, with lower-case letters in a row.
 fn wordlike(text: &str) -> bool {
     let length = text.chars().count();
-    let plain = text
-        .chars()
-        .filter(|c| c.is_alphanumeric() || *c == ' ')
-        .count();
+    let plain = text.chars().filter(|c| c.is_alphanumeric() || *c == ' ').count();
     let mut row = 0;
     let mut longest = 0;
     for character in text.chars() {
@@ -442,12 +417,7 @@ fn close_uuencoded(
     if bytes.len() >= 8
         && let Some(says) = decode::text_of(&bytes)
     {
-        hits.push(Encoded {
-            says: Says::Text(says),
-            run,
-            start,
-            end,
-        });
+        hits.push(Encoded { says: Says::Text(says), run, start, end });
     }
 }
 

@@ -29,14 +29,8 @@ pub(super) struct Unescaped {
 pub(super) type Transform = fn(&View<'_>) -> Option<Unescaped>;
 
 /// Every transform of V2 but refanging, which sources do not get.
-pub(super) const UNESCAPE: &[Transform] = &[
-    percent,
-    html,
-    backslash,
-    code_point,
-    encoded_word,
-    quoted_printable,
-];
+pub(super) const UNESCAPE: &[Transform] =
+    &[percent, html, backslash, code_point, encoded_word, quoted_printable];
 
 /// Writes escapes, keeping track of runs.
 struct Escapes<'v, 't> {
@@ -81,20 +75,14 @@ impl<'v, 't> Escapes<'v, 't> {
     fn finish(mut self) -> Option<Unescaped> {
         self.close_run();
         let spelled = self.spelled;
-        self.rewriter
-            .finish()
-            .map(|view| Unescaped { view, spelled })
+        self.rewriter.finish().map(|view| Unescaped { view, spelled })
     }
 }
 
 fn spells(text: &str) -> bool {
     let mut row = 0;
     for byte in text.bytes() {
-        row = if byte.is_ascii_alphanumeric() {
-            row + 1
-        } else {
-            0
-        };
+        row = if byte.is_ascii_alphanumeric() { row + 1 } else { 0 };
         if row >= SPELLED_IN_A_ROW {
             return true;
         }
@@ -216,11 +204,7 @@ fn html(view: &View<'_>) -> Option<Unescaped> {
             .zip(reference.bytes().rev())
             .take_while(|(left, right)| left == right)
             .count();
-        let rest = if numeric || reference.ends_with(';') {
-            0
-        } else {
-            rest
-        };
+        let rest = if numeric || reference.ends_with(';') { 0 } else { rest };
         let kept = decoded.len().saturating_sub(rest);
         if kept == 0 {
             continue;
@@ -324,11 +308,7 @@ fn code_point(view: &View<'_>) -> Option<Unescaped> {
         let Some(character) = hex_value(slice(text, plus + 1, end)).and_then(char::from_u32) else {
             continue;
         };
-        let from = if at == last_end + 1 && byte(text, last_end) == b' ' {
-            last_end
-        } else {
-            at
-        };
+        let from = if at == last_end + 1 && byte(text, last_end) == b' ' { last_end } else { at };
         escapes.escape(from, end, character.encode_utf8(&mut [0; 4]));
         last_end = end;
     }
@@ -359,11 +339,7 @@ fn encoded_word(view: &View<'_>) -> Option<Unescaped> {
         };
         if let Some(bytes) = decoded {
             let decoded = String::from_utf8(bytes).unwrap_or_else(|error| {
-                error
-                    .as_bytes()
-                    .iter()
-                    .map(|byte| char::from(*byte))
-                    .collect()
+                error.as_bytes().iter().map(|byte| char::from(*byte)).collect()
             });
             escapes.escape(whole.start(), end, &decoded);
         }
@@ -455,10 +431,7 @@ pub(super) fn refang(view: &View<'_>) -> Option<Unescaped> {
         rewriter.keep_to(whole.start());
         rewriter.replace_to(whole.end(), &with);
     }
-    rewriter.finish().map(|view| Unescaped {
-        view,
-        spelled: Vec::new(),
-    })
+    rewriter.finish().map(|view| Unescaped { view, spelled: Vec::new() })
 }
 
 fn might_be_fanged(text: &str) -> bool {
@@ -512,10 +485,7 @@ pub(super) fn spoken(view: &View<'_>) -> Option<Unescaped> {
         rewriter.keep_to(whole.start());
         rewriter.replace_to(whole.end(), &written);
     }
-    rewriter.finish().map(|view| Unescaped {
-        view,
-        spelled: Vec::new(),
-    })
+    rewriter.finish().map(|view| Unescaped { view, spelled: Vec::new() })
 }
 
 fn has_dot_word(text: &str) -> bool {
@@ -591,8 +561,5 @@ pub(super) fn letter_spaced(view: &View<'_>) -> Option<Unescaped> {
             }
         }
     }
-    rewriter.finish().map(|view| Unescaped {
-        view,
-        spelled: Vec::new(),
-    })
+    rewriter.finish().map(|view| Unescaped { view, spelled: Vec::new() })
 }

@@ -149,13 +149,7 @@ impl<'a> Scanner<'a> {
             return Holds::Nothing;
         }
         let place = self.place();
-        self.text(Text {
-            text,
-            place,
-            original: None,
-            seams: None,
-            depth: 0,
-        })
+        self.text(Text { text, place, original: None, seams: None, depth: 0 })
     }
 
     /// Scans a member's name.
@@ -166,13 +160,7 @@ impl<'a> Scanner<'a> {
         let mut place = self.place();
         place.is_key = true;
         self.path.push(Step::Key(key));
-        let holds = self.text(Text {
-            text: key,
-            place,
-            original: None,
-            seams: None,
-            depth: 0,
-        });
+        let holds = self.text(Text { text: key, place, original: None, seams: None, depth: 0 });
         self.path.pop();
         holds
     }
@@ -234,19 +222,13 @@ impl<'a> Scanner<'a> {
             && text.text.contains(['\t', '\n', '\r'])
         {
             // Browsers drop tabs and line breaks inside a link.
-            let dropped: String = text
-                .text
-                .chars()
-                .filter(|c| !matches!(c, '\t' | '\n' | '\r'))
-                .collect();
+            let dropped: String =
+                text.text.chars().filter(|c| !matches!(c, '\t' | '\n' | '\r')).collect();
             let view = View::raw(&dropped);
             holds = self.view(
                 &view,
                 original,
-                Text {
-                    original: Some(original),
-                    ..text
-                },
+                Text { original: Some(original), ..text },
                 &mut links_told,
             );
         }
@@ -370,11 +352,7 @@ impl<'a> Scanner<'a> {
             if !hides && self.known.has_iban(&iban.number) {
                 continue;
             }
-            let kind = if iban.valid {
-                Kind::Iban
-            } else {
-                Kind::BankAccount
-            };
+            let kind = if iban.valid { Kind::Iban } else { Kind::BankAccount };
             let resembles = self.resembling_number(&iban.number, hides);
             self.push(
                 kind,
@@ -408,11 +386,7 @@ impl<'a> Scanner<'a> {
         if let Some(number) =
             bank::field(shows, place).filter(|number| counts(number.start, number.end))
         {
-            let pending = Pending {
-                pointer: self.pointer(),
-                found: original.to_owned(),
-                number,
-            };
+            let pending = Pending { pointer: self.pointer(), found: original.to_owned(), number };
             if let Some(numbers) = self.numbers.last_mut()
                 && !numbers.iter().any(|other| {
                     other.pointer == pending.pointer && other.number.digits == pending.number.digits
@@ -469,9 +443,8 @@ impl<'a> Scanner<'a> {
         let Some(pending) = self.numbers.pop() else {
             return;
         };
-        let (banks, accounts): (Vec<Pending>, Vec<Pending>) = pending
-            .into_iter()
-            .partition(|pending| matches!(pending.number.role, Role::Bank(_)));
+        let (banks, accounts): (Vec<Pending>, Vec<Pending>) =
+            pending.into_iter().partition(|pending| matches!(pending.number.role, Role::Bank(_)));
         if accounts.is_empty() {
             for bank in &banks {
                 self.account(bank, None);
@@ -489,22 +462,14 @@ impl<'a> Scanner<'a> {
 
     fn account(&mut self, account: &Pending, bank: Option<&Pending>) {
         let known = match bank {
-            Some(bank) => self
-                .known
-                .has_pair(&bank.number.digits, &account.number.digits),
+            Some(bank) => self.known.has_pair(&bank.number.digits, &account.number.digits),
             None => self.known.has_number(&account.number.digits),
         };
         if known {
             return;
         }
         let item = bank::item(&account.number, bank.map(|bank| &bank.number));
-        self.push_at(
-            Kind::BankAccount,
-            item,
-            account.pointer.clone(),
-            &account.found,
-            None,
-        );
+        self.push_at(Kind::BankAccount, item, account.pointer.clone(), &account.found, None);
     }
 
     fn encoded(&mut self, run: &Encoded, found: &str, text: Text<'_>) {
@@ -540,11 +505,7 @@ impl<'a> Scanner<'a> {
         }
         self.text(Text {
             text: says,
-            place: Place {
-                is_key: false,
-                identifier: false,
-                ..text.place
-            },
+            place: Place { is_key: false, identifier: false, ..text.place },
             original: Some(found),
             seams: None,
             depth: text.depth + 1,
@@ -573,12 +534,10 @@ impl<'a> Scanner<'a> {
     }
 
     fn pointer(&self) -> String {
-        self.path
-            .iter()
-            .fold(String::new(), |pointer, step| match step {
-                Step::Key(key) => pointer_to(&pointer, key),
-                Step::Index(index) => format!("{pointer}/{index}"),
-            })
+        self.path.iter().fold(String::new(), |pointer, step| match step {
+            Step::Key(key) => pointer_to(&pointer, key),
+            Step::Index(index) => format!("{pointer}/{index}"),
+        })
     }
 
     pub(super) fn spend(&mut self, spent: Spent) {
@@ -658,11 +617,7 @@ fn shown<'o>(
     start: usize,
     end: usize,
 ) -> &'o str {
-    if text.original.is_some() {
-        original
-    } else {
-        found(original, view, start, end)
-    }
+    if text.original.is_some() { original } else { found(original, view, start, end) }
 }
 
 /// Whether a decoded text is nothing but one more encoded run: then only that is told.
@@ -676,10 +631,7 @@ fn is_one_run(says: &str) -> bool {
 
 /// A short name of letters and underscores holds nothing.
 fn is_plain_name(key: &str) -> bool {
-    key.len() <= 24
-        && key
-            .bytes()
-            .all(|byte| byte.is_ascii_alphabetic() || byte == b'_')
+    key.len() <= 24 && key.bytes().all(|byte| byte.is_ascii_alphabetic() || byte == b'_')
 }
 
 /// A number as its digits: `9876543210.0` and `9.87654321e9` are `9876543210`.
@@ -706,9 +658,5 @@ fn plain_number(number: &str) -> String {
     }
     let (whole, fraction) = digits.split_at_checked(point).unwrap_or((&digits, ""));
     let fraction = fraction.trim_end_matches('0');
-    if fraction.is_empty() {
-        format!("{sign}{whole}")
-    } else {
-        format!("{sign}{whole}.{fraction}")
-    }
+    if fraction.is_empty() { format!("{sign}{whole}") } else { format!("{sign}{whole}.{fraction}") }
 }
