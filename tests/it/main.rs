@@ -4,9 +4,12 @@ mod faults;
 mod judge_conformance;
 mod judge_http;
 mod judge_wire;
+#[cfg(feature = "live-tests")]
+mod live;
 mod plan;
 mod policy;
 mod prompts;
 mod service;
 mod settle;
 mod tidy;
+mod trial;
