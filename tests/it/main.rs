@@ -1,5 +1,6 @@
 //! Integration tests, one binary.
 
+mod eval;
 mod faults;
 mod judge_conformance;
 mod judge_http;
