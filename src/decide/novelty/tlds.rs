@@ -420,67 +420,10 @@ const WORDS: &[&str] = &[
 
 /// Names in [`WORDS`] that are hosts all the same when they stand bare: the classic ones.
 const HOSTS_FIRST: &[&str] = &[
-    "org",
-    "edu",
-    "gov",
-    "mil",
-    "de",
-    "us",
-    "be",
-    "at",
-    "it",
-    "me",
-    "info",
-    "app",
-    "dev",
-    "cloud",
-    "shop",
-    "online",
-    "site",
-    "website",
-    "store",
-    "xin",
-    "bank",
-    "blog",
-    "icu",
-    "vip",
-    "link",
-    "click",
-    "live",
-    "pro",
-    "tel",
-    "support",
-    "wiki",
-    "world",
-    "space",
-    "top",
-    "win",
-    "club",
-    "chat",
-    "agency",
-    "solutions",
-    "systems",
-    "network",
-    "media",
-    "global",
-    "digital",
-    "services",
-    "design",
-    "social",
-    "email",
-    "news",
-    "bid",
-    "loan",
-    "rocks",
-    "fun",
-    "host",
-    "hosting",
-    "tools",
-    "technology",
-    "software",
-    "university",
-    "no",
-    "la",
+    "org", "edu", "gov", "mil", "de", "us", "be", "at", "it", "me", "info", "app", "dev", "cloud",
+    "shop", "online", "site", "website", "xin", "bank", "blog", "icu", "vip", "club", "agency", "la",
+    "no", "best", "solutions", "systems", "technology", "software", "university", "rocks", "bid",
+    "loan", "wtf", "kim", "la", "arpa", "tel",
 ];
 
 /// Whether `label` (lower-case ASCII, A-labels for other scripts) is a top-level domain.
@@ -491,15 +434,10 @@ pub(super) fn exists(label: &str) -> bool {
     if SPECIAL.contains(&label) {
         return true;
     }
-    let name = if label.starts_with("xn--") {
-        let (unicode, outcome) = idna::domain_to_unicode(label);
-        if outcome.is_err() {
-            return false;
-        }
-        format!("a.{unicode}")
-    } else {
-        format!("a.{label}")
-    };
+    if label.starts_with("xn--") {
+        return idna::domain_to_unicode(label).1.is_ok();
+    }
+    let name = format!("a.{label}");
     psl::suffix(name.as_bytes()).is_some_and(|suffix| suffix.is_known())
 }
 
