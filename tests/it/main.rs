@@ -8,9 +8,14 @@ mod faults;
 mod judge_conformance;
 mod judge_http;
 mod judge_wire;
+#[cfg(feature = "live-tests")]
+mod live;
 mod plan;
 mod policy;
+mod policy_command;
 mod prompts;
+mod readme;
 mod service;
 mod settle;
 mod tidy;
+mod trial;

@@ -128,6 +128,10 @@ pub(super) fn is_link(text: &str, start: usize, end: usize, place: Place) -> boo
     if matches!(before, Some('@' | '/' | '\\' | '$' | '%' | '#')) || byte(text, end) == b'@' {
         return false;
     }
+    // `{{user.email}}`: the name of a placeholder.
+    if before == Some('{') && byte(text, end) == b'}' {
+        return false;
+    }
     if let Some(is_address) = dotted_quad(text, start, end, place, after) {
         return is_address;
     }

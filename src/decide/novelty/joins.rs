@@ -20,16 +20,21 @@ impl<'a> Scanner<'a> {
         let mut run: Vec<&str> = Vec::new();
         let mut owned: Vec<String> = Vec::new();
         let mut numbers = !items.is_empty();
+        let pending = self.numbers.last().map_or(0, Vec::len);
+        // Groups of five digits or fewer are groups of one number.
+        let groups = items.len() > 1
+            && items.iter().all(|item| {
+                matches!(item, Json::String(text) | Json::Number(text)
+                    if text.len() <= 5 && text.bytes().all(|byte| byte.is_ascii_digit()))
+            });
         for (index, item) in items.iter().enumerate() {
             self.path.push(Step::Index(index));
             let held = self.value(item);
             self.path.pop();
-            if held == Holds::Item {
-                holds = Holds::Item;
-            }
+            holds = holds.max(held);
             numbers &= matches!(item, Json::Number(_));
             match item {
-                Json::String(text) if held == Holds::Nothing && text.len() <= PIECE_MAX => {
+                Json::String(text) if held < Holds::Item && text.len() <= PIECE_MAX => {
                     run.push(text)
                 }
                 Json::Number(number) => owned.push(number.clone()),
@@ -39,10 +44,13 @@ impl<'a> Scanner<'a> {
                 }
             }
         }
+        if groups && let Some(numbers) = self.numbers.last_mut() {
+            numbers.truncate(pending);
+        }
         self.join(&run);
         if numbers {
             let digits: Vec<&str> = owned.iter().map(String::as_str).collect();
-            if owned.iter().all(|number| number.len() == 1) {
+            if groups {
                 self.join(&digits);
             }
             self.codes(&digits);
@@ -122,17 +130,13 @@ impl<'a> Scanner<'a> {
         self.numbers.push(Vec::new());
         let mut pieces: Vec<(&'a str, &'a str)> = Vec::new();
         for (key, value) in members {
-            if self.key(key) == Holds::Item {
-                holds = Holds::Item;
-            }
+            holds = holds.max(self.key(key));
             self.path.push(Step::Key(key));
             let held = self.value(value);
             self.path.pop();
-            if held == Holds::Item {
-                holds = Holds::Item;
-            }
+            holds = holds.max(held);
             if let Json::String(text) = value
-                && held == Holds::Nothing
+                && held < Holds::Item
                 && !text.is_empty()
                 && text.len() <= PIECE_MAX
                 && !text.contains(' ')

@@ -155,6 +155,10 @@ const OPAQUE: &[&str] = &[
 /// schemes that need none and the special ones count.
 pub(super) fn scheme(run: &str, authority: bool) -> Option<&str> {
     let lower = run.to_ascii_lowercase();
+    // Defanged: the refanged view has the link.
+    if lower.ends_with("hxxp") || lower.ends_with("hxxps") {
+        return None;
+    }
     let known =
         SCHEMES.iter().filter(|scheme| lower.ends_with(*scheme)).max_by_key(|scheme| scheme.len());
     match known {
@@ -171,6 +175,11 @@ pub(super) fn scheme(run: &str, authority: bool) -> Option<&str> {
         }
         None => None,
     }
+}
+
+/// Whether the prefix of a link is that of a scheme in the list.
+pub(super) fn is_listed(prefix: &str) -> bool {
+    prefix.is_empty() || SCHEMES.contains(&prefix.trim_end_matches("://"))
 }
 
 /// Schemes whose links have no authority.
@@ -262,6 +271,10 @@ fn split_port(host_port: &str) -> (&str, &str) {
 
 /// A host without its placeholders; `None` where nothing concrete is left.
 fn concrete(host: &str) -> Option<String> {
+    // Brackets inside are a defanged dot; the refanged view has the link.
+    if host.get(1..).is_some_and(|rest| rest.contains('[')) {
+        return None;
+    }
     if !host.contains(['{', '}', '$', '<', '>', '*']) {
         return Some(host.to_owned());
     }

@@ -30,6 +30,7 @@ mod invisible;
 mod joins;
 mod link;
 mod link_form;
+mod patterns;
 mod place;
 mod resemblance;
 mod scanner;

@@ -18,6 +18,8 @@ pub(super) struct Place {
     pub(super) version: bool,
     /// A field for an account's own number.
     pub(super) account: bool,
+    /// A field for a CLABE, Mexico's account number with its bank in it.
+    pub(super) clabe: bool,
     /// A field for the number of a bank or branch: routing number, sort code.
     pub(super) bank: Option<BankCode>,
     /// Keys, the parameter's description or the tool speak of accounts, payees or payments.
@@ -296,6 +298,7 @@ impl Place {
             place.payment |= any_of(&words, PAYMENT);
             if distance == 0 {
                 place.bank = bank_code(&words);
+                place.clabe = any_of(&words, &["clabe"]);
                 place.recipient = any_of(&words, RECIPIENT);
                 place.host = any_of(&words, HOST);
                 place.identifier = any_of(&words, IDENTIFIER);

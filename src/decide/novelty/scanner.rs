@@ -73,10 +73,13 @@ pub(super) struct Text<'t> {
 }
 
 /// Whether a text held a complete item, known or novel.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Holds {
-    Item,
     Nothing,
+    /// A part that is something on its own, and may be more with its neighbours: a bare host, a
+    /// number, a novel encoded run.
+    Fragment,
+    Item,
 }
 
 pub(super) struct Scanner<'a> {
@@ -202,9 +205,7 @@ impl<'a> Scanner<'a> {
         }
         let mut links_told = Vec::new();
         for seen in &views.seen {
-            if self.view(&seen.view, original, text, &mut links_told) == Holds::Item {
-                holds = Holds::Item;
-            }
+            holds = holds.max(self.view(&seen.view, original, text, &mut links_told));
             for (start, end) in &seen.spelled {
                 let says = slice(&seen.view.text, *start, *end);
                 if text.seams.is_none() && !self.known.has_text(says, &mut self.look_up_bytes) {
@@ -217,20 +218,43 @@ impl<'a> Scanner<'a> {
                 }
             }
         }
-        if holds == Holds::Nothing
-            && !text.text.contains(' ')
+        if text.seams.is_none()
             && text.text.contains(['\t', '\n', '\r'])
+            && !text.text.trim().contains(' ')
         {
-            // Browsers drop tabs and line breaks inside a link.
-            let dropped: String =
-                text.text.chars().filter(|c| !matches!(c, '\t' | '\n' | '\r')).collect();
-            let view = View::raw(&dropped);
-            holds = self.view(
-                &view,
-                original,
-                Text { original: Some(original), ..text },
-                &mut links_told,
-            );
+            holds = holds.max(self.without_breaks(text, original));
+        }
+        holds
+    }
+
+    /// Browsers drop tabs and line breaks inside a link. A list of links on lines is not that.
+    fn without_breaks(&mut self, text: Text<'_>, original: &str) -> Holds {
+        let mut plain = false;
+        let _ = link::find(text.text, text.place, &mut |link| plain |= link::is_plain(&link));
+        if plain {
+            return Holds::Nothing;
+        }
+        let mut dropped = String::with_capacity(text.text.len());
+        let mut seams = Vec::new();
+        for character in text.text.trim().chars() {
+            if matches!(character, '\t' | '\n' | '\r') {
+                seams.push(dropped.len());
+            } else {
+                dropped.push(character);
+            }
+        }
+        let view = View::raw(&dropped);
+        let mut found = Vec::new();
+        let _ = link::find(&dropped, text.place, &mut |link| found.push(link));
+        let mut holds = Holds::Nothing;
+        for link in found {
+            let after = seams.partition_point(|seam| *seam <= link.start);
+            let over = seams.get(after).is_some_and(|seam| *seam < link.end);
+            if over && link::is_plain(&link) {
+                holds = Holds::Item;
+                let whole = Text { original: Some(original), ..text };
+                self.link(&link, &view, original, whole, &mut Vec::new());
+            }
         }
         holds
     }
@@ -278,15 +302,13 @@ impl<'a> Scanner<'a> {
             {
                 continue;
             }
-            holds = Holds::Item;
+            let bare = !link.scheme_written && link.path.is_empty() && link.tail.is_empty();
+            holds = holds.max(if bare { Holds::Fragment } else { Holds::Item });
             self.link(&link, view, original, text, links_told);
         }
 
         if super::bytes::next_digit(shows.as_bytes(), 0).is_some() {
-            holds = match (self.accounts(view, original, text, &counts), holds) {
-                (Holds::Nothing, Holds::Nothing) => Holds::Nothing,
-                _ => Holds::Item,
-            };
+            holds = holds.max(self.accounts(view, original, text, &counts));
         }
 
         let mut runs = Vec::new();
@@ -295,8 +317,8 @@ impl<'a> Scanner<'a> {
             if !counts(run.start, run.end) {
                 continue;
             }
-            holds = Holds::Item;
-            self.encoded(&run, shown(text, original, view, run.start, run.end), text);
+            let found = shown(text, original, view, run.start, run.end);
+            holds = holds.max(self.encoded(&run, found, text));
         }
         holds
     }
@@ -394,7 +416,7 @@ impl<'a> Scanner<'a> {
             {
                 numbers.push(pending);
             }
-            return Holds::Item;
+            return holds.max(Holds::Fragment);
         }
         let mut labelled = Vec::new();
         bank::labelled(shows, &mut |number| labelled.push(number));
@@ -472,9 +494,9 @@ impl<'a> Scanner<'a> {
         self.push_at(Kind::BankAccount, item, account.pointer.clone(), &account.found, None);
     }
 
-    fn encoded(&mut self, run: &Encoded, found: &str, text: Text<'_>) {
+    fn encoded(&mut self, run: &Encoded, found: &str, text: Text<'_>) -> Holds {
         if self.known.has_run(&run.run, &mut self.look_up_bytes) {
-            return;
+            return Holds::Item;
         }
         match &run.says {
             Says::Bytes(count) => self.push(Kind::Encoded, format!("bytes:{count}"), found, None),
@@ -482,14 +504,19 @@ impl<'a> Scanner<'a> {
                 if text.depth >= DECODE_DEPTH_MAX {
                     self.spend(Spent::DecodeDepth);
                     self.push(Kind::Encoded, says.clone(), found, None);
-                    return;
+                    return Holds::Fragment;
                 }
-                if !self.known.has_text(says, &mut self.look_up_bytes) && !is_one_run(says) {
+                let known = self.known.has_text(says, &mut self.look_up_bytes);
+                if !known && !is_one_run(says) {
                     self.push(Kind::Encoded, says.clone(), found, None);
                 }
                 self.decoded(says, found, text);
+                if known {
+                    return Holds::Item;
+                }
             }
         }
+        Holds::Fragment
     }
 
     /// Scans what a run or a channel says.
