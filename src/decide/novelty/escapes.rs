@@ -4,10 +4,10 @@
 //! that write plain ASCII letters or digits, which nobody needs to escape. One escape that cannot
 //! be decoded is kept as it stands; the rest of the text is decoded all the same.
 
-use memchr::{memchr_iter, memmem};
-use super::patterns;
 use super::bytes::{byte, char_at, run_end, slice};
+use super::patterns;
 use super::view::{Rewriter, View};
+use memchr::{memchr_iter, memmem};
 
 /// Letters or digits in a row that make escaped text suspicious.
 const SPELLED_IN_A_ROW: usize = 4;
@@ -318,6 +318,12 @@ fn code_point(view: &View<'_>) -> Option<Unescaped> {
         if end < plus + 5 {
             continue;
         }
+        // `U+0040d…`: four digits of an ASCII character; what follows are letters.
+        let end = if slice(text, plus + 1, plus + 3) == "00" {
+            plus + 5
+        } else {
+            end
+        };
         let Some(character) = hex_value(slice(text, plus + 1, end)).and_then(char::from_u32) else {
             continue;
         };
@@ -448,7 +454,9 @@ pub(super) fn refang(view: &View<'_>) -> Option<Unescaped> {
 }
 
 fn might_be_fanged(text: &str) -> bool {
-    patterns::FANG_SIGN.as_ref().is_some_and(|signs| signs.is_match(text))
+    patterns::FANG_SIGN
+        .as_ref()
+        .is_some_and(|signs| signs.is_match(text))
 }
 
 /// `drop at exfil dot example dot net`, `exfil dot example dot net slash x`.
@@ -491,7 +499,9 @@ pub(super) fn spoken(view: &View<'_>) -> Option<Unescaped> {
 }
 
 fn has_dot_word(text: &str) -> bool {
-    patterns::DOT_WORD.as_ref().is_some_and(|dot| dot.is_match(text))
+    patterns::DOT_WORD
+        .as_ref()
+        .is_some_and(|dot| dot.is_match(text))
 }
 
 /// Whether [`spoken`] or [`letter_spaced`] could have something to do.

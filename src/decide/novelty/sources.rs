@@ -85,7 +85,11 @@ impl Known {
         let _ = link::find(text, place, &mut |found| {
             if !view.hides(found.start, found.end) {
                 let starred = byte(text, found.end) == b'*' && byte_before(text, found.end) == b'/';
-                self.add_link(&found, slice(text, found.start, found.end), starred && place.wildcards);
+                self.add_link(
+                    &found,
+                    slice(text, found.start, found.end),
+                    starred && place.wildcards,
+                );
             }
         });
         if place.wildcards {
@@ -108,7 +112,7 @@ impl Known {
                 }
             },
         );
-        shaped_tokens(text, &mut |number| {
+        iban::shapes(text, &mut |number| {
             self.ibans.insert(number);
         });
         wallet::find(text, place, &mut |found| {
@@ -411,19 +415,4 @@ fn digit_chains(text: &str, numbers: &mut BTreeSet<String>) -> Vec<Number> {
         }
     }
     chains
-}
-
-/// Tokens with the shape of an account number, valid or not, in any notation.
-fn shaped_tokens(text: &str, sink: &mut dyn FnMut(String)) {
-    for token in text.split(|c: char| {
-        c.is_whitespace() || matches!(c, ',' | ';' | ':' | '"' | '\'' | '(' | ')' | '<' | '>')
-    }) {
-        let token = token.trim_matches(|c: char| !c.is_alphanumeric());
-        if token.len() >= 12
-            && token.len() <= 64
-            && let Some(found) = iban::shape_of(token)
-        {
-            sink(found);
-        }
-    }
 }
