@@ -4,8 +4,6 @@
 //! The typical request: 2 KB of instructions, 2 KB of arguments, 20 messages of which 6 are the
 //! person's. The growing ones repeat its calls and results.
 
-#![expect(missing_docs, reason = "criterion's macros make functions without any")]
-
 use std::hint::black_box;
 
 use approver::decide::json::{self, Json};

@@ -176,6 +176,8 @@ pub(super) fn chain(text: &str, start: usize, role: Role) -> Option<Number> {
     let mut written = String::new();
     let mut at = start;
     let mut end = start;
+    let mut between = None;
+    let mut lengths = Vec::new();
     loop {
         let group_end = run_end(text, at, |c| c.is_ascii_digit());
         let group = slice(text, at, group_end);
@@ -183,18 +185,27 @@ pub(super) fn chain(text: &str, start: usize, role: Role) -> Option<Number> {
             break;
         }
         written.push_str(group);
+        lengths.push(group.len());
         end = group_end;
         let separator = char_at(text, group_end);
         let next = group_end + separator.map_or(0, char::len_utf8);
-        let goes_on = separator.is_some_and(|c| {
-            matches!(c, ' ' | '-' | '.' | '/' | '\u{a0}' | '\u{2009}' | '\u{202f}')
-        }) && byte(text, next).is_ascii_digit()
-            && group.len() < GROUP_ENDS
-            && written.len() < DIGITS_MAX;
+        let same = between.is_none() || between == separator;
+        let goes_on =
+            same && separator.is_some_and(|c| {
+                matches!(c, ' ' | '-' | '.' | '/' | '\u{a0}' | '\u{2009}' | '\u{202f}')
+            }) && byte(text, next).is_ascii_digit()
+                && group.len() < GROUP_ENDS
+                && written.len() < DIGITS_MAX;
         if !goes_on {
             break;
         }
+        between = separator;
         at = next;
+    }
+    let is_date = matches!(lengths.as_slice(), [1 | 2, 1 | 2, 4] | [4, 1 | 2, 1 | 2])
+        && matches!(between, Some('.' | '-' | '/'));
+    if is_date {
+        return None;
     }
     if written.is_empty() || written.len() > DIGITS_MAX {
         return None;

@@ -109,7 +109,8 @@ fn runs(text: &str, hits: &mut Vec<Encoded>) {
             continue;
         }
         grouped(text, &mut spans, start, end, hits);
-        if end - start >= SHORT_MIN {
+        // The padding belongs to the length of a short run.
+        if end - start >= SHORT_MIN || run_end(text, end, |c| c == '=') - start >= SHORT_MIN {
             single(text, start, end, hits);
         }
     }
@@ -156,12 +157,21 @@ fn close_group(text: &str, spans: &mut Vec<(usize, usize)>, hits: &mut Vec<Encod
         return;
     };
     let joined: String = chunks.iter().map(|(from, to)| slice(text, *from, *to)).collect();
-    if joined.len() < RUN_MIN {
-        return;
-    }
-    let end = run_end(text, *last_end, |c| c == '=');
-    if let Some(says) = read(&joined) {
-        hits.push(Encoded { says, run: joined, start: *start, end });
+    // The last chunk of a wrapped run may be too short to be one of its own.
+    let tail_start = run_end(text, *last_end, |c| c.is_whitespace());
+    let tail_end = run_end(text, tail_start, |c| u8::try_from(c).is_ok_and(is_run));
+    let tail = slice(text, tail_start, tail_end);
+    let whole = !tail.is_empty() && tail.len() < GROUP_MIN && tail_start > *last_end;
+    let candidates =
+        [whole.then(|| (format!("{joined}{tail}"), tail_end)), Some((joined, *last_end))];
+    for (run, run_stop) in candidates.into_iter().flatten() {
+        if run.len() >= RUN_MIN
+            && let Some(says) = read(&run)
+        {
+            let end = run_end(text, run_stop, |c| c == '=');
+            hits.push(Encoded { says, run, start: *start, end });
+            return;
+        }
     }
 }
 
@@ -247,8 +257,8 @@ fn read(run: &str) -> Option<Says> {
 
 /// The first four characters of a short run decide whether it can be base64 of ASCII text.
 fn worth_decoding(run: &str) -> bool {
-    run.len() >= SHORT_MIN
-        && decode::base64_bytes(slice(run, 0, 8))
+    run.len() + 2 >= SHORT_MIN
+        && decode::base64_bytes(run.get(..8).unwrap_or(run))
             .is_some_and(|bytes| bytes.iter().all(|byte| (0x20..0x7f).contains(byte)))
 }
 
@@ -357,7 +367,8 @@ fn wordlike(text: &str) -> bool {
         };
         longest = longest.max(row);
     }
-    plain * 10 >= length * 7 && longest >= 3
+    let spaced = text.contains(' ') && plain * 10 >= length * 7 && longest >= 3;
+    spaced || (length >= 16 && plain * 10 >= length * 8 && longest >= 4) || is_item(text)
 }
 
 /// uuencode: each line begins with its length.

@@ -302,6 +302,8 @@ fn code_point(view: &View<'_>) -> Option<Unescaped> {
         if end < plus + 5 {
             continue;
         }
+        // `U+0040d…`: four digits of an ASCII character; what follows are letters.
+        let end = if slice(text, plus + 1, plus + 3) == "00" { plus + 5 } else { end };
         let Some(character) = hex_value(slice(text, plus + 1, end)).and_then(char::from_u32) else {
             continue;
         };

@@ -55,6 +55,12 @@ impl<'a> Scanner<'a> {
             }
             self.codes(&digits);
         }
+        let codes: Vec<&str> = items.iter().filter_map(Json::as_str).collect();
+        if codes.len() == items.len()
+            && codes.iter().all(|code| code.bytes().all(|byte| byte.is_ascii_digit()))
+        {
+            self.codes(&codes);
+        }
         self.columns(items);
         holds
     }
@@ -145,7 +151,7 @@ impl<'a> Scanner<'a> {
             }
         }
         self.settle_numbers();
-        self.halves(members);
+        self.halves(members, holds);
         self.siblings(&mut pieces);
         holds
     }
@@ -194,7 +200,7 @@ impl<'a> Scanner<'a> {
     }
 
     /// Members that name the halves of an address: local part and domain, host and path.
-    fn halves(&mut self, members: &'a [(String, Json)]) {
+    fn halves(&mut self, members: &'a [(String, Json)], holds: Holds) {
         if members.len() < 2 {
             return;
         }
@@ -243,7 +249,7 @@ impl<'a> Scanner<'a> {
             }
         }
         let (Some(host), Some(path)) = (hosts.first(), paths.first()) else {
-            self.addresses(&locals, &domains);
+            self.addresses(&locals, &domains, holds);
             return;
         };
         let port = ports.first().map(|port| format!(":{port}")).unwrap_or_default();
@@ -262,14 +268,16 @@ impl<'a> Scanner<'a> {
             let seams = [text.len().saturating_sub(path.len() + 1)];
             self.whole(&text, &seams);
         }
-        self.addresses(&locals, &domains);
+        self.addresses(&locals, &domains, holds);
     }
 
-    fn addresses(&mut self, locals: &[(&'a str, bool)], domains: &[(&'a str, bool)]) {
+    fn addresses(&mut self, locals: &[(&'a str, bool)], domains: &[(&'a str, bool)], holds: Holds) {
         for (local, surely_local) in locals.iter().take(ORDERED_MAX) {
             for (domain, only_host) in domains.iter().take(ORDERED_MAX) {
                 let local_fits = !local.is_empty() && !local.contains(['@', '/', ':']);
-                if !local_fits || (*only_host && !surely_local) {
+                // A name beside a complete address is that person's name.
+                let named = !surely_local && holds == Holds::Item;
+                if !local_fits || named || (*only_host && !surely_local) {
                     continue;
                 }
                 let text = format!("{local}@{}", domain.trim_start_matches('@'));

@@ -396,7 +396,10 @@ fn end_of(text: &str, start: usize, ceiling: usize) -> usize {
             other => {
                 other.is_whitespace()
                     || other.is_control()
-                    || (is_cjk(other) && last.is_ascii_alphanumeric() && !whole)
+                    || (is_cjk(other)
+                        && (last.is_ascii_alphanumeric()
+                            || matches!(last, ',' | ';' | ':' | '!' | '?' | '.' | ')'))
+                        && !whole)
             }
         };
         if stop {

@@ -177,6 +177,23 @@ pub(super) fn scheme(run: &str, authority: bool) -> Option<&str> {
     }
 }
 
+/// Whether `written` holds the escapes of JSON (`\/`) or HTML (`&amp;`), so that another view has
+/// the link itself.
+pub(super) fn is_escaped(written: &str) -> bool {
+    if written.contains(r"\/") {
+        return true;
+    }
+    memchr::memchr_iter(b'&', written.as_bytes()).any(|at| {
+        let rest = written.get(at + 1..).unwrap_or("");
+        let name =
+            rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '#').unwrap_or(rest.len());
+        name > 1
+            && name <= 32
+            && rest.get(name..).is_some_and(|after| after.starts_with(';'))
+            && htmlize::unescape(written.get(at..at + name + 2).unwrap_or("")).len() < name + 2
+    })
+}
+
 /// Whether the prefix of a link is that of a scheme in the list.
 pub(super) fn is_listed(prefix: &str) -> bool {
     prefix.is_empty() || SCHEMES.contains(&prefix.trim_end_matches("://"))

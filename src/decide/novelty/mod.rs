@@ -138,18 +138,3 @@ impl Sources {
 pub fn scan(arguments: &Json, tool: ToolText<'_>, sources: &Sources) -> Vec<Finding> {
     scanner::Scanner::new(tool, &sources.known).run(arguments)
 }
-
-impl Kind {
-    /// The kind's name on the wire.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Email => "email",
-            Self::Link => "link",
-            Self::Iban => "iban",
-            Self::BankAccount => "bank_account",
-            Self::Encoded => "encoded",
-            Self::Budget => "budget",
-        }
-    }
-}

@@ -11,7 +11,9 @@ use super::place::{self, Place};
 use super::sources::Known;
 use super::view::{View, found};
 use super::views::{self, Side};
-use super::{Finding, Kind, Resemblance, ToolText, email, iban, invisible, link, wallet};
+use super::{
+    Finding, Kind, Resemblance, ToolText, email, iban, invisible, link, link_form, wallet,
+};
 use crate::decide::json::{Json, MAX_DEPTH, pointer_to};
 use crate::decide::text::head;
 
@@ -27,6 +29,9 @@ const LOOK_UP_BYTES_MAX: usize = 512 * 1024 * 1024;
 const FINDINGS_MAX: usize = 2_000;
 /// The longest item and the longest text as found that a finding keeps.
 const ITEM_MAX: usize = 4 * 1024;
+
+/// The longest recipient that is read without its white space.
+const FOLDED_MAX: usize = 320;
 
 /// A step from the arguments' top to a value.
 #[derive(Debug, Clone, Copy)]
@@ -218,11 +223,42 @@ impl<'a> Scanner<'a> {
                 }
             }
         }
+        if text.seams.is_none() && text.place.recipient && text.text.contains('@') {
+            holds = holds.max(self.folded(text, original));
+        }
         if text.seams.is_none()
             && text.text.contains(['\t', '\n', '\r'])
             && !text.text.trim().contains(' ')
         {
             holds = holds.max(self.without_breaks(text, original));
+        }
+        holds
+    }
+
+    /// Mail programs drop white space around `@` and dots. Only where nothing else is left.
+    fn folded(&mut self, text: Text<'_>, original: &str) -> Holds {
+        let trimmed = text.text.trim();
+        if trimmed.len() > FOLDED_MAX || !trimmed.contains(char::is_whitespace) {
+            return Holds::Nothing;
+        }
+        let mut folded = String::with_capacity(trimmed.len());
+        for word in trimmed.split_whitespace() {
+            let joins =
+                folded.is_empty() || folded.ends_with(['.', '@']) || word.starts_with(['.', '@']);
+            if !joins {
+                return Holds::Nothing;
+            }
+            folded.push_str(word);
+        }
+        let mut emails = Vec::new();
+        email::find(&folded, text.place, &mut |email| emails.push(email));
+        let mut holds = Holds::Nothing;
+        for email in emails {
+            holds = Holds::Item;
+            if !self.known.has_email(&email.address) {
+                let resembles = self.resembling_email(&email.address, false);
+                self.push(Kind::Email, email.address, original, resembles);
+            }
         }
         holds
     }
@@ -303,7 +339,8 @@ impl<'a> Scanner<'a> {
                 continue;
             }
             let bare = !link.scheme_written && link.path.is_empty() && link.tail.is_empty();
-            holds = holds.max(if bare { Holds::Fragment } else { Holds::Item });
+            let part = bare || (link.scheme_written && !link::is_plain(&link));
+            holds = holds.max(if part { Holds::Fragment } else { Holds::Item });
             self.link(&link, view, original, text, links_told);
         }
 
@@ -334,6 +371,10 @@ impl<'a> Scanner<'a> {
         let hides = view.hides(link.start, link.end);
         let written = slice(&view.text, link.start, link.end);
         if !hides && self.known.has_link(link, written) {
+            return;
+        }
+        // Escaped for JSON or HTML: the decoded view has the link that a reader gets.
+        if text.original.is_none() && link_form::is_escaped(written) {
             return;
         }
         let (start, _) = view.original(link.start, link.end);
@@ -368,7 +409,7 @@ impl<'a> Scanner<'a> {
             if !counts(iban.start, iban.end) {
                 continue;
             }
-            holds = Holds::Item;
+            holds = holds.max(if iban.valid { Holds::Item } else { Holds::Fragment });
             whole = true;
             let hides = view.hides(iban.start, iban.end);
             if !hides && self.known.has_iban(&iban.number) {

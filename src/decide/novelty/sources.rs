@@ -101,7 +101,7 @@ impl Known {
                 self.add_iban(found.number);
             }
         });
-        shaped_tokens(text, &mut |number| {
+        iban::shapes(text, &mut |number| {
             self.ibans.insert(number);
         });
         wallet::find(text, place, &mut |found| {
@@ -388,19 +388,4 @@ fn digit_chains(text: &str, numbers: &mut BTreeSet<String>) -> Vec<Number> {
         }
     }
     chains
-}
-
-/// Tokens with the shape of an account number, valid or not, in any notation.
-fn shaped_tokens(text: &str, sink: &mut dyn FnMut(String)) {
-    for token in text.split(|c: char| {
-        c.is_whitespace() || matches!(c, ',' | ';' | ':' | '"' | '\'' | '(' | ')' | '<' | '>')
-    }) {
-        let token = token.trim_matches(|c: char| !c.is_alphanumeric());
-        if token.len() >= 12
-            && token.len() <= 64
-            && let Some(found) = iban::shape_of(token)
-        {
-            sink(found);
-        }
-    }
 }
