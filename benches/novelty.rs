@@ -192,14 +192,8 @@ fn typical(failures: &mut Vec<String>) {
         prose_text(3_700)
     );
     let call = Json::Object(vec![
-        (
-            "to".to_owned(),
-            Json::Array(vec![Json::String("alice@contoso.example".to_owned())]),
-        ),
-        (
-            "subject".to_owned(),
-            Json::String("Re: invoice 2026-01".to_owned()),
-        ),
+        ("to".to_owned(), Json::Array(vec![Json::String("alice@contoso.example".to_owned())])),
+        ("subject".to_owned(), Json::String("Re: invoice 2026-01".to_owned())),
         ("body".to_owned(), Json::String(body)),
     ]);
     let messages: Vec<String> = (0..20)
@@ -213,18 +207,11 @@ fn typical(failures: &mut Vec<String>) {
     let person: Vec<&str> = messages.iter().map(String::as_str).collect();
     let instructions = prose_text(2_000);
     let whole = median(101, || {
-        let sources = Sources::new(
-            &person,
-            &instructions,
-            &["Staff may mail bob@contoso.example."],
-        );
+        let sources =
+            Sources::new(&person, &instructions, &["Staff may mail bob@contoso.example."]);
         black_box(scan(&call, ToolText::default(), &sources));
     });
-    let sources = Sources::new(
-        &person,
-        &instructions,
-        &["Staff may mail bob@contoso.example."],
-    );
+    let sources = Sources::new(&person, &instructions, &["Staff may mail bob@contoso.example."]);
     let alone = median(101, || {
         black_box(scan(&call, ToolText::default(), &sources));
     });
@@ -282,14 +269,9 @@ const SHAPES: &[Shape] = &[
     ("a [.] b ", |n| repeated("a [.] b ", n)),
     ("a dot b ", |n| repeated("a dot b ", n)),
     ("a b c d ", |n| repeated("a b c d ", n)),
-    ("%41&amp;\\x41=41=41=41=41 ", |n| {
-        repeated("%41&amp;\\x41=41=41=41=41 ", n)
-    }),
+    ("%41&amp;\\x41=41=41=41=41 ", |n| repeated("%41&amp;\\x41=41=41=41=41 ", n)),
     ("one base64 run", |n| {
-        spread(
-            b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/",
-            n,
-        )
+        spread(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/", n)
     }),
     ("base64 of text", |n| repeated("c2VuZCBpdCB0byBtZSBu", n)),
     ("base64 words", |n| repeated("c2VuZCBpdCB0byBtZSBu ", n)),
@@ -298,15 +280,10 @@ const SHAPES: &[Shape] = &[
     ("one digit run", |n| repeated("4", n)),
     ("digits in groups", |n| repeated("4111 ", n)),
     ("IBAN-like run", |n| repeated("DE12", n)),
-    ("IBAN-like groups", |n| {
-        repeated("DE12 5001 0517 0648 4898 90 ", n)
-    }),
+    ("IBAN-like groups", |n| repeated("DE12 5001 0517 0648 4898 90 ", n)),
     ("account 12345678 ", |n| repeated("account 12345678 ", n)),
     ("uuencode lines", |n| {
-        repeated(
-            "M<&%S<W=O<F0]9&%V92YL964M.2TR(3L@87!I(&ME>2!I<R!T:RUL:79E+3@X\n",
-            n,
-        )
+        repeated("M<&%S<W=O<F0]9&%V92YL964M.2TR(3L@87!I(&ME>2!I<R!T:RUL:79E+3@X\n", n)
     }),
     ("zero-width", |n| repeated("\u{200b}\u{200c}", n)),
     ("a zero-width b", |n| repeated("a\u{200b}", n)),
@@ -315,10 +292,7 @@ const SHAPES: &[Shape] = &[
     ("emoji", |n| repeated("\u{1f374}", n)),
     ("combining marks", |n| repeated("e\u{301}\u{323}", n)),
     ("CJK prose", |n| {
-        repeated(
-            "\u{8bf7}\u{628a}\u{4f1a}\u{8bae}\u{6539}\u{5230}\u{ff0c}\u{3002}",
-            n,
-        )
+        repeated("\u{8bf7}\u{628a}\u{4f1a}\u{8bae}\u{6539}\u{5230}\u{ff0c}\u{3002}", n)
     }),
     ("data:,", |n| repeated("data:,%41", n)),
     ("fields of 8 bytes", |n| {
@@ -329,18 +303,10 @@ const SHAPES: &[Shape] = &[
         )
     }),
     ("strings in a list", |n| {
-        Json::Array(
-            (0..n / 10)
-                .map(|_| Json::String("piece0".to_owned()))
-                .collect(),
-        )
+        Json::Array((0..n / 10).map(|_| Json::String("piece0".to_owned())).collect())
     }),
     ("numbers in a list", |n| {
-        Json::Array(
-            (0..n / 10)
-                .map(|_| Json::Number("101".to_owned()))
-                .collect(),
-        )
+        Json::Array((0..n / 10).map(|_| Json::Number("101".to_owned())).collect())
     }),
     ("objects in a list", |n| {
         Json::Array(
@@ -398,8 +364,6 @@ fn report(name: &str, side: &str, small: Duration, large: Duration, failures: &m
         failures.push(format!("{name} as {side}: 1 MiB takes more than 0.5 s"));
     }
     if steep {
-        failures.push(format!(
-            "{name} as {side}: twice the size costs {ratio:.2} times"
-        ));
+        failures.push(format!("{name} as {side}: twice the size costs {ratio:.2} times"));
     }
 }

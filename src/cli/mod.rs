@@ -1,2 +1,138 @@
-//! The commands, one a file.
+//! The command line: one command a file.
+//!
+//! Exit codes: 0 when the command did what it says; 2 when it could not; what 1 means, a command
+//! says itself.
+
+pub mod config;
+pub mod eval;
+pub mod judge;
+pub mod policy;
+pub mod readable;
 pub mod scan;
+
+use std::io::{self, Write};
+
+use clap::{Parser, Subcommand};
+
+use crate::config::{Config, Flags, load};
+use crate::decide::verdict::JudgeFailure;
+use crate::judge::breaker::Breakers;
+
+/// Exit code of a command that could not do what it says.
+pub const FAILURE: u8 = 2;
+
+/// Automatic approver for AI agents' tool calls: approves what is safe to approve, and asks a
+/// person for the rest.
+#[derive(Debug, Parser)]
+#[command(version, about, propagate_version = true)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Judge the calls of one request from a file; nothing is recorded
+    Judge {
+        /// The command's own arguments.
+        #[command(flatten)]
+        args: judge::Args,
+        /// Where settings come from.
+        #[command(flatten)]
+        flags: Flags,
+    },
+    /// Check a policy, or show what it makes of each tool
+    Policy {
+        /// What to do with it.
+        #[command(subcommand)]
+        command: policy::Command,
+        /// Where settings come from.
+        #[command(flatten)]
+        flags: Flags,
+    },
+    /// Search the arguments of tool calls for items that nobody mentioned: JSON lines in and out
+    Scan(scan::Args),
+    /// Judge fixtures and external cases offline, and report in figures
+    Eval {
+        /// The command's own arguments.
+        #[command(flatten)]
+        args: eval::Args,
+        /// Where settings come from.
+        #[command(flatten)]
+        flags: Flags,
+    },
+    /// Print every setting with its origin, secrets masked
+    Config(config::Args),
+}
+
+/// Runs a command and answers its exit code.
+///
+/// # Errors
+/// What kept the command from doing what it says.
+pub fn run(cli: Cli, output: &mut dyn Write) -> anyhow::Result<u8> {
+    match cli.command {
+        Command::Judge { args, flags } => {
+            let setup = judge_setup(&load(&flags)?)?;
+            runtime()?.block_on(judge::run(&args, setup, output))
+        }
+        Command::Policy { command, flags } => {
+            let operator = load(&flags)?.settings().operator;
+            let (mut input, mut errors) = (io::stdin().lock(), io::stderr().lock());
+            Ok(policy::run(&command, &operator, &mut input, output, &mut errors)?)
+        }
+        Command::Scan(args) => Ok(scan::run_files(&args, output)?.code()),
+        Command::Eval { args, flags } => {
+            let configured = || eval_backend(&load(&flags)?);
+            // A handler that cannot be installed leaves the signal's default: the run just ends.
+            let interrupted = async {
+                if tokio::signal::ctrl_c().await.is_err() {
+                    std::future::pending::<()>().await;
+                }
+            };
+            // Not locked: logs of other threads go there too.
+            let mut errors = io::stderr();
+            let streams = eval::Streams { output, errors: &mut errors, progress: true };
+            runtime()?.block_on(eval::run(args, configured, interrupted, streams))
+        }
+        Command::Config(args) => config::run(&args, output).map(|()| 0),
+    }
+}
+
+/// A judge from the settings, and whether there is one.
+fn judge_setup(config: &Config) -> anyhow::Result<judge::Setup> {
+    let endpoint = config.judge_settings();
+    let automatic_approval = match endpoint {
+        Some(_) => Ok(()),
+        None => Err(JudgeFailure::NotConfigured),
+    };
+    Ok(judge::Setup {
+        judge: crate::judge::build(endpoint, &Breakers::new())?,
+        automatic_approval,
+        settings: config.settings(),
+        timing: config.timing(),
+        sandbox_enabled: config.operator.sandbox_enabled.value,
+    })
+}
+
+/// The configured judge for an evaluation, if there is one.
+fn eval_backend(config: &Config) -> anyhow::Result<Option<eval::Backend>> {
+    let Some(endpoint) = config.judge_settings() else {
+        return Ok(None);
+    };
+    let judge = crate::judge::build(Some(endpoint.clone()), &Breakers::new())?;
+    Ok(Some(eval::Backend { judge, timing: config.timing(), endpoint }))
+}
+
+fn runtime() -> io::Result<tokio::runtime::Runtime> {
+    tokio::runtime::Builder::new_multi_thread().enable_all().build()
+}
+
+/// Lets a panic be reported by its place alone: its text may hold what an argument held.
+pub fn report_panics_without_their_text() {
+    std::panic::set_hook(Box::new(|panic| {
+        let place = panic.location().map(ToString::to_string).unwrap_or_default();
+        tracing::error!(place, "internal error");
+    }));
+}

@@ -2,12 +2,45 @@
 //!
 //! One case a line in, one answer a line out. It reads no policy and asks no model.
 
-use std::io::{BufRead, Write};
+use std::fs::File;
+use std::io::{BufRead, BufReader, Write};
+use std::path::PathBuf;
 
+use anyhow::Context as _;
 use serde_json::json;
 
 use crate::decide::json::{self, Json};
 use crate::decide::novelty::{self, Sources, ToolText};
+
+/// Searches the arguments of tool calls, one case a line.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Files of JSON lines; none, or `-`, is standard input
+    pub files: Vec<PathBuf>,
+}
+
+/// Scans every file in turn.
+///
+/// # Errors
+/// A file that cannot be read, or output that cannot be written.
+pub fn run_files(args: &Args, output: &mut dyn Write) -> anyhow::Result<Outcome> {
+    let standard_input = [PathBuf::from("-")];
+    let files = if args.files.is_empty() { &standard_input[..] } else { &args.files };
+    let mut outcome = Outcome::AllRead;
+    for file in files {
+        let name = file.display();
+        let ended = if file.as_os_str() == "-" {
+            run(std::io::stdin().lock(), &mut *output)?
+        } else {
+            let opened = File::open(file).with_context(|| format!("cannot read `{name}`"))?;
+            run(BufReader::new(opened), &mut *output)?
+        };
+        if ended == Outcome::SomeUnreadable {
+            outcome = ended;
+        }
+    }
+    Ok(outcome)
+}
 
 /// How a run ended, for the exit code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,11 +83,7 @@ pub fn run(mut input: impl BufRead, output: impl Write) -> anyhow::Result<Outcom
             // The rest of an overlong line is no line of its own.
             skip_line(&mut input)?;
             outcome = Outcome::SomeUnreadable;
-            writeln!(
-                output,
-                "{}",
-                json!({"id": null, "error": "line is too long"})
-            )?;
+            writeln!(output, "{}", json!({"id": null, "error": "line is too long"}))?;
             continue;
         }
         if line.iter().all(u8::is_ascii_whitespace) {
@@ -105,13 +134,8 @@ fn answer(line: &[u8]) -> Result<serde_json::Value, Unreadable> {
         .and_then(Json::as_str)
         .map(str::to_owned)
         .ok_or_else(|| nameless("`id` is missing or no string".to_owned()))?;
-    let failed = |error: &str| Unreadable {
-        id: Some(id.clone()),
-        error: error.to_owned(),
-    };
-    let arguments = case
-        .get("arguments")
-        .ok_or_else(|| failed("`arguments` is missing"))?;
+    let failed = |error: &str| Unreadable { id: Some(id.clone()), error: error.to_owned() };
+    let arguments = case.get("arguments").ok_or_else(|| failed("`arguments` is missing"))?;
     let sources = match case.get("sources") {
         Some(sources @ Json::Object(_)) => sources,
         Some(_) => return Err(failed("`sources` is no object")),

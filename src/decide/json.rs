@@ -90,18 +90,12 @@ pub fn read(text: &str) -> Result<Json, Unreadable> {
 /// # Errors
 /// Everything but repeated keys; see [`Unreadable`].
 pub fn read_document(text: &str) -> Result<Document, Unreadable> {
-    let mut reader = Reader {
-        tokens: Jiter::new(text.as_bytes()),
-        path: Vec::new(),
-        duplicates: Vec::new(),
-    };
+    let mut reader =
+        Reader { tokens: Jiter::new(text.as_bytes()), path: Vec::new(), duplicates: Vec::new() };
     let first = reader.tokens.peek().map_err(syntax)?;
     let value = reader.value(first)?;
     reader.tokens.finish().map_err(syntax)?;
-    Ok(Document {
-        value,
-        duplicates: reader.duplicates,
-    })
+    Ok(Document { value, duplicates: reader.duplicates })
 }
 
 struct Reader<'j> {
@@ -133,17 +127,13 @@ impl Reader<'_> {
     fn number(&mut self, first: Peek) -> Result<Json, Unreadable> {
         let at = self.tokens.current_index();
         let bytes = self.tokens.known_number_bytes(first).map_err(syntax)?;
-        let text = std::str::from_utf8(bytes)
-            .map_err(|_| Unreadable::Syntax { at })?
-            .to_owned();
+        let text = std::str::from_utf8(bytes).map_err(|_| Unreadable::Syntax { at })?.to_owned();
         let value: f64 = text.parse().map_err(|_| Unreadable::Syntax { at })?;
         if value.is_nan() {
             return Err(Unreadable::Syntax { at });
         }
         if value.is_infinite() {
-            return Err(Unreadable::NumberOverflow {
-                pointer: self.pointer(),
-            });
+            return Err(Unreadable::NumberOverflow { pointer: self.pointer() });
         }
         Ok(Json::Number(text))
     }
@@ -165,11 +155,7 @@ impl Reader<'_> {
     fn object(&mut self) -> Result<Json, Unreadable> {
         let mut members: Vec<(String, Json)> = Vec::new();
         let mut seen = BTreeSet::new();
-        let mut next = self
-            .tokens
-            .known_object()
-            .map_err(syntax)?
-            .map(str::to_owned);
+        let mut next = self.tokens.known_object().map_err(syntax)?.map(str::to_owned);
         while let Some(key) = next {
             self.descend(Step::Key(key.clone()))?;
             if !seen.insert(key.clone()) {
@@ -192,20 +178,14 @@ impl Reader<'_> {
     }
 
     fn check_depth(&self, levels: usize) -> Result<(), Unreadable> {
-        if levels > MAX_DEPTH {
-            Err(Unreadable::TooDeep)
-        } else {
-            Ok(())
-        }
+        if levels > MAX_DEPTH { Err(Unreadable::TooDeep) } else { Ok(()) }
     }
 
     fn pointer(&self) -> String {
-        self.path
-            .iter()
-            .fold(String::new(), |pointer, step| match step {
-                Step::Key(key) => pointer_to(&pointer, key),
-                Step::Index(index) => format!("{pointer}/{index}"),
-            })
+        self.path.iter().fold(String::new(), |pointer, step| match step {
+            Step::Key(key) => pointer_to(&pointer, key),
+            Step::Index(index) => format!("{pointer}/{index}"),
+        })
     }
 }
 
@@ -242,10 +222,9 @@ impl Json {
     #[must_use]
     pub fn get(&self, key: &str) -> Option<&Json> {
         match self {
-            Json::Object(members) => members
-                .iter()
-                .find(|(name, _)| name == key)
-                .map(|(_, value)| value),
+            Json::Object(members) => {
+                members.iter().find(|(name, _)| name == key).map(|(_, value)| value)
+            }
             _ => None,
         }
     }
@@ -385,14 +364,8 @@ fn canonical_number(number: &str) -> String {
         return "0".to_owned();
     }
     let trailing = digits.len() - digits.trim_end_matches('0').len();
-    let power = exponent
-        .saturating_sub(fraction.len() as i64)
-        .saturating_add(trailing as i64);
-    if power == 0 {
-        format!("{sign}{significant}")
-    } else {
-        format!("{sign}{significant}e{power}")
-    }
+    let power = exponent.saturating_sub(fraction.len() as i64).saturating_add(trailing as i64);
+    if power == 0 { format!("{sign}{significant}") } else { format!("{sign}{significant}e{power}") }
 }
 
 fn write_string(string: &str, text: &mut String) {
@@ -456,49 +429,24 @@ mod tests {
     #[test]
     fn numbers_stay_as_written_and_compare_by_value() {
         let value = read(r#"{"a":9007199254740993,"b":1.50,"c":-0.0}"#).unwrap();
-        assert_eq!(
-            value.to_string(),
-            r#"{"a":9007199254740993,"b":1.50,"c":-0.0}"#
-        );
-        assert_eq!(
-            value.canonical(),
-            r#"{"a":9007199254740993,"b":15e-1,"c":0}"#
-        );
+        assert_eq!(value.to_string(), r#"{"a":9007199254740993,"b":1.50,"c":-0.0}"#);
+        assert_eq!(value.canonical(), r#"{"a":9007199254740993,"b":15e-1,"c":0}"#);
         for same in ["1.5", "1.50", "15e-1", "0.15E+1", "150e-2"] {
             assert_eq!(canonical_number(same), "15e-1", "{same}");
         }
         assert_eq!(canonical_number("1200"), canonical_number("1.2e3"));
         assert_ne!(canonical_number("12"), canonical_number("120"));
-        assert_ne!(
-            canonical_number("9007199254740993"),
-            canonical_number("9007199254740992")
-        );
+        assert_ne!(canonical_number("9007199254740993"), canonical_number("9007199254740992"));
     }
 
     #[test]
     fn what_two_readers_might_read_differently_is_refused() {
-        let duplicate = |pointer: &str| Unreadable::DuplicateKey {
-            pointer: pointer.into(),
-        };
+        let duplicate = |pointer: &str| Unreadable::DuplicateKey { pointer: pointer.into() };
         assert_eq!(read(r#"{"a":1,"a":1}"#), Err(duplicate("/a")));
-        assert_eq!(
-            read(r#"{"a":[{"b/c":1,"b\/c":2}]}"#),
-            Err(duplicate("/a/0/b~1c"))
-        );
-        assert_eq!(
-            read(r#"[1e999]"#),
-            Err(Unreadable::NumberOverflow {
-                pointer: "/0".into()
-            })
-        );
-        assert!(matches!(
-            read(r#""\ud800""#),
-            Err(Unreadable::Unicode { .. })
-        ));
-        assert!(matches!(
-            read(r#""\udc00x""#),
-            Err(Unreadable::Unicode { .. })
-        ));
+        assert_eq!(read(r#"{"a":[{"b/c":1,"b\/c":2}]}"#), Err(duplicate("/a/0/b~1c")));
+        assert_eq!(read(r#"[1e999]"#), Err(Unreadable::NumberOverflow { pointer: "/0".into() }));
+        assert!(matches!(read(r#""\ud800""#), Err(Unreadable::Unicode { .. })));
+        assert!(matches!(read(r#""\udc00x""#), Err(Unreadable::Unicode { .. })));
         for text in [
             "",
             " ",
@@ -517,10 +465,7 @@ mod tests {
             "nul",
             "\u{feff}{}",
         ] {
-            assert!(
-                matches!(read(text), Err(Unreadable::Syntax { .. })),
-                "{text:?}"
-            );
+            assert!(matches!(read(text), Err(Unreadable::Syntax { .. })), "{text:?}");
         }
     }
 
@@ -539,11 +484,7 @@ mod tests {
     #[test]
     fn every_scalar_and_empty_container_is_a_leaf_but_an_empty_top() {
         let value = read(r#"{"b":[1,{"c":null},[]],"a":{},"":""}"#).unwrap();
-        let pointers: Vec<_> = value
-            .leaves()
-            .into_iter()
-            .map(|leaf| leaf.pointer)
-            .collect();
+        let pointers: Vec<_> = value.leaves().into_iter().map(|leaf| leaf.pointer).collect();
         assert_eq!(pointers, ["/b/0", "/b/1/c", "/b/2", "/a", "/"]);
         assert!(read("{}").unwrap().leaves().is_empty());
     }

@@ -202,9 +202,18 @@ impl Tool {
     /// The name under which rules may also match: `mcp__<label>__<name>` for a connector's tool.
     #[must_use]
     pub fn qualified_name(&self) -> Option<String> {
-        self.server_label
-            .as_ref()
-            .map(|label| format!("mcp__{label}__{}", self.name))
+        self.server_label.as_ref().map(|label| format!("mcp__{label}__{}", self.name))
+    }
+
+    /// Whether both define the same tool in the same way, whatever the notation.
+    #[must_use]
+    pub fn same_definition(&self, other: &Self) -> bool {
+        self.name == other.name
+            && self.server_label == other.server_label
+            && self.origin == other.origin
+            && self.version == other.version
+            && self.sandbox == other.sandbox
+            && self.definition_digest() == other.definition_digest()
     }
 
     /// Digest of what explains the tool: description, input schema, annotations. A call under
@@ -218,10 +227,7 @@ impl Tool {
         super::digest(&[
             "tool-definition-1",
             self.description.as_deref().unwrap_or_default(),
-            &self
-                .input_schema
-                .as_ref()
-                .map_or_else(String::new, Json::canonical),
+            &self.input_schema.as_ref().map_or_else(String::new, Json::canonical),
             &annotations,
         ])
     }

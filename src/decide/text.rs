@@ -61,11 +61,8 @@ pub fn shown(text: &str) -> String {
 /// run of white space one space, none at the ends; case kept.
 #[must_use]
 pub fn quotable(text: &str) -> String {
-    let visible: String = text
-        .chars()
-        .filter(|character| !is_invisible(*character))
-        .nfc()
-        .collect();
+    let visible: String =
+        text.chars().filter(|character| !is_invisible(*character)).nfc().collect();
     visible.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 

@@ -53,11 +53,7 @@ pub(super) enum Role {
 /// The form in which numbers are compared: leading zeros mean nothing.
 pub(super) fn comparable(digits: &str) -> String {
     let trimmed = digits.trim_start_matches('0');
-    if trimmed.is_empty() {
-        "0".to_owned()
-    } else {
-        trimmed.to_owned()
-    }
+    if trimmed.is_empty() { "0".to_owned() } else { trimmed.to_owned() }
 }
 
 /// The number that is the whole value of a field for accounts.
@@ -88,21 +84,11 @@ pub(super) fn field(text: &str, place: Place) -> Option<Number> {
             return None;
         }
     }
-    let least = if matches!(role, Role::Bank(_)) {
-        5
-    } else {
-        DIGITS_MIN
-    };
+    let least = if matches!(role, Role::Bank(_)) { 5 } else { DIGITS_MIN };
     if !(least..=DIGITS_MAX).contains(&digits.len()) {
         return None;
     }
-    Some(Number {
-        role,
-        digits: comparable(&digits),
-        written: digits,
-        start,
-        end,
-    })
+    Some(Number { role, digits: comparable(&digits), written: digits, start, end })
 }
 
 fn ifsc(text: &str) -> Option<String> {
@@ -120,9 +106,8 @@ pub(super) fn labelled(text: &str, sink: &mut dyn FnMut(Number)) {
     let mut from = 0;
     while let Some(digit) = next_digit(text.as_bytes(), from) {
         from = run_end(text, digit, |c| c.is_ascii_digit());
-        let start = run_start(text, digit, digit.saturating_sub(IFSC_BANK), |c| {
-            c.is_ascii_alphabetic()
-        });
+        let start =
+            run_start(text, digit, digit.saturating_sub(IFSC_BANK), |c| c.is_ascii_alphabetic());
         if start < digit {
             // Letters right before the digits: only an IFSC is written so.
             if let Some(code) = text.get(start..start + IFSC_LENGTH).and_then(ifsc)
@@ -173,23 +158,21 @@ fn label_before(text: &str, at: usize) -> Option<Role> {
         return None;
     }
     let name = label.as_str().to_lowercase();
-    Some(
-        if name.starts_with("routing") || name == "aba" || name == "rtn" {
-            Role::Bank(BankCode::Routing)
-        } else if name.starts_with("sort") {
-            Role::Bank(BankCode::SortCode)
-        } else if name.starts_with("blz") || name.starts_with("bankleitzahl") {
-            Role::Bank(BankCode::Blz)
-        } else if name == "bsb" {
-            Role::Bank(BankCode::Bsb)
-        } else if name == "ifsc" {
-            Role::Bank(BankCode::Ifsc)
-        } else if name == "clabe" {
-            Role::Clabe
-        } else {
-            Role::Account
-        },
-    )
+    Some(if name.starts_with("routing") || name == "aba" || name == "rtn" {
+        Role::Bank(BankCode::Routing)
+    } else if name.starts_with("sort") {
+        Role::Bank(BankCode::SortCode)
+    } else if name.starts_with("blz") || name.starts_with("bankleitzahl") {
+        Role::Bank(BankCode::Blz)
+    } else if name == "bsb" {
+        Role::Bank(BankCode::Bsb)
+    } else if name == "ifsc" {
+        Role::Bank(BankCode::Ifsc)
+    } else if name == "clabe" {
+        Role::Clabe
+    } else {
+        Role::Account
+    })
 }
 
 /// The digits from `start` on, over single separators.
@@ -213,10 +196,7 @@ pub(super) fn chain(text: &str, start: usize, role: Role) -> Option<Number> {
         let same = between.is_none() || between == separator;
         let goes_on =
             same && separator.is_some_and(|c| {
-                matches!(
-                    c,
-                    ' ' | '-' | '.' | '/' | '\u{a0}' | '\u{2009}' | '\u{202f}'
-                )
+                matches!(c, ' ' | '-' | '.' | '/' | '\u{a0}' | '\u{2009}' | '\u{202f}')
             }) && byte(text, next).is_ascii_digit()
                 && group.len() < GROUP_ENDS
                 && written.len() < DIGITS_MAX;
@@ -238,24 +218,15 @@ pub(super) fn chain(text: &str, start: usize, role: Role) -> Option<Number> {
     if char_at(text, end).is_some_and(|c| c.is_ascii_alphabetic()) {
         return None;
     }
-    Some(Number {
-        role,
-        digits: comparable(&written),
-        written,
-        start,
-        end,
-    })
+    Some(Number { role, digits: comparable(&written), written, start, end })
 }
 
 /// The item of a number, alone or with its bank's number.
 pub(super) fn item(account: &Number, bank: Option<&Number>) -> String {
     match (account.role, bank.map(|bank| (bank.role, bank))) {
         (_, Some((Role::Bank(code), bank))) => {
-            let written = if code == BankCode::SortCode {
-                &account.written
-            } else {
-                &account.digits
-            };
+            let written =
+                if code == BankCode::SortCode { &account.written } else { &account.digits };
             format!("{}:{}/{}", code.prefix(), bank.written, written)
         }
         (Role::Clabe, _) => format!("clabe:{}", account.written),

@@ -85,9 +85,7 @@ pub(super) fn is_cjk(character: char) -> bool {
 
 /// Whether any byte is an ASCII digit; compiles to wide comparisons.
 pub(super) fn has_digit(bytes: &[u8]) -> bool {
-    bytes
-        .iter()
-        .fold(false, |any, byte| any | (byte.wrapping_sub(b'0') < 10))
+    bytes.iter().fold(false, |any, byte| any | (byte.wrapping_sub(b'0') < 10))
 }
 
 /// The offset of the first ASCII digit at or after `from`.
@@ -100,10 +98,7 @@ pub(super) fn next_digit(bytes: &[u8], from: usize) -> Option<usize> {
             return None;
         }
         if has_digit(window) {
-            return window
-                .iter()
-                .position(u8::is_ascii_digit)
-                .map(|offset| at + offset);
+            return window.iter().position(u8::is_ascii_digit).map(|offset| at + offset);
         }
         at += window.len();
     }

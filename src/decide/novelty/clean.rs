@@ -43,10 +43,8 @@ fn fold(view: &View<'_>) -> Option<View<'static>> {
     }
     let mut rewriter = Rewriter::new(view);
     let mut at = 0;
-    while let Some(offset) = text
-        .as_bytes()
-        .get(at..)
-        .and_then(|rest| rest.iter().position(|byte| !byte.is_ascii()))
+    while let Some(offset) =
+        text.as_bytes().get(at..).and_then(|rest| rest.iter().position(|byte| !byte.is_ascii()))
     {
         let start = at + offset;
         let end = run_end(text, start, |character| !character.is_ascii());

@@ -22,17 +22,10 @@ const URL_SAFE: GeneralPurpose = GeneralPurpose::new(&alphabet::URL_SAFE, LENIEN
 /// accept it.
 pub(super) fn base64_bytes(run: &str) -> Option<Vec<u8>> {
     let body = run.trim_end_matches('=');
-    let engine = if body.bytes().any(|byte| matches!(byte, b'-' | b'_')) {
-        &URL_SAFE
-    } else {
-        &STANDARD
-    };
+    let engine =
+        if body.bytes().any(|byte| matches!(byte, b'-' | b'_')) { &URL_SAFE } else { &STANDARD };
     // One character over carries no byte; a reader that is lenient drops it.
-    let usable = if body.len() % 4 == 1 {
-        body.len() - 1
-    } else {
-        body.len()
-    };
+    let usable = if body.len() % 4 == 1 { body.len() - 1 } else { body.len() };
     engine.decode(body.get(..usable)?).ok()
 }
 
@@ -67,9 +60,7 @@ fn base32(run: &str, encoding: &data_encoding::Encoding) -> Option<Vec<u8>> {
 /// Hex digits, two a byte.
 pub(super) fn hex_bytes(digits: &str) -> Option<Vec<u8>> {
     let even = digits.len() - digits.len() % 2;
-    data_encoding::HEXLOWER_PERMISSIVE
-        .decode(digits.get(..even)?.as_bytes())
-        .ok()
+    data_encoding::HEXLOWER_PERMISSIVE.decode(digits.get(..even)?.as_bytes()).ok()
 }
 
 /// What `bytes` say, where they are text or inflate to text.
@@ -83,11 +74,8 @@ pub(super) fn text_of(bytes: &[u8]) -> Option<String> {
 fn hex_text(bytes: &[u8]) -> Option<String> {
     let text = std::str::from_utf8(bytes).ok()?;
     let digits = text.len() >= 16 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
-    (digits
-        && hex_bytes(text)
-            .and_then(|bytes| plain_text(&bytes))
-            .is_some())
-    .then(|| text.to_owned())
+    (digits && hex_bytes(text).and_then(|bytes| plain_text(&bytes)).is_some())
+        .then(|| text.to_owned())
 }
 
 /// Whether the bytes begin like a known container, image or archive.
@@ -192,11 +180,7 @@ pub(super) fn readable(text: &str) -> bool {
             {
                 return false;
             }
-            row = if character.is_alphabetic() {
-                row + 1
-            } else {
-                0
-            };
+            row = if character.is_alphabetic() { row + 1 } else { 0 };
         }
         letters |= row >= 2;
     }

@@ -92,11 +92,7 @@ fn around(text: &str, at: usize, floor: usize, place: Place) -> Option<Email> {
     let local = local_part(text, at, floor, place)?;
     // `a@b@c`: everything up to the last `@` is the local part.
     let (domain, end) = domain_part(text, at + 1, &local, place)?;
-    Some(Email {
-        address: format!("{}@{domain}", local.text),
-        start: local.start,
-        end,
-    })
+    Some(Email { address: format!("{}@{domain}", local.text), start: local.start, end })
 }
 
 struct Local {
@@ -109,12 +105,7 @@ struct Local {
 fn local_part(text: &str, at: usize, floor: usize, place: Place) -> Option<Local> {
     let mut end = at;
     // Folding white space and comments may stand between the local part and `@`.
-    let before_space = run_start(
-        text,
-        end,
-        floor.max(at.saturating_sub(3)),
-        char::is_whitespace,
-    );
+    let before_space = run_start(text, end, floor.max(at.saturating_sub(3)), char::is_whitespace);
     let spaced = before_space < end;
     if spaced && !place.recipient {
         return None;
@@ -130,21 +121,14 @@ fn local_part(text: &str, at: usize, floor: usize, place: Place) -> Option<Local
     if byte_before(text, end) == b'"' {
         return quoted(text, end).map(|local| Local { spaced, ..local });
     }
-    let lowest = floor.max(super::bytes::floor_boundary(
-        text,
-        end.saturating_sub(LOCAL_MAX),
-    ));
+    let lowest = floor.max(super::bytes::floor_boundary(text, end.saturating_sub(LOCAL_MAX)));
     let mut start = run_start(text, end, lowest, is_local);
     start = trim(text, start, end, place)?;
     let raw = slice(text, start, end);
     if raw.is_empty() || raw.starts_with('.') && raw.len() == 1 {
         return None;
     }
-    Some(Local {
-        text: raw.to_lowercase(),
-        start,
-        spaced,
-    })
+    Some(Local { text: raw.to_lowercase(), start, spaced })
 }
 
 /// A quoted local part that ends before `end`; unquoted when it is a dot-atom.
@@ -169,16 +153,9 @@ fn quoted(text: &str, end: usize) -> Option<Local> {
     }
     let plain =
         inner.chars().all(|c| is_local(c)) && !inner.starts_with('.') && !inner.ends_with('.');
-    let written = if plain {
-        inner.to_lowercase()
-    } else {
-        format!("\"{}\"", inner.to_lowercase())
-    };
-    Some(Local {
-        text: written,
-        start: open,
-        spaced: false,
-    })
+    let written =
+        if plain { inner.to_lowercase() } else { format!("\"{}\"", inner.to_lowercase()) };
+    Some(Local { text: written, start: open, spaced: false })
 }
 
 /// Drops what decorates a local part: Markdown, `key=`, paths, quotes, letters of another script.
@@ -187,11 +164,8 @@ fn trim(text: &str, start: usize, end: usize, place: Place) -> Option<usize> {
     let local = slice(text, start, end);
     let whole = place.recipient && !place.source && start == 0;
     // `key=`, `?to=`, `/path/`: what stands after the last of them is the local part.
-    let cuts: &[char] = if whole {
-        &['/', '?', '|', '{']
-    } else {
-        &['=', '/', '?', '&', '|', '{', '}', '#', '`']
-    };
+    let cuts: &[char] =
+        if whole { &['/', '?', '|', '{'] } else { &['=', '/', '?', '&', '|', '{', '}', '#', '`'] };
     if let Some(cut) = local.rfind(cuts) {
         start += cut + 1;
     }
@@ -263,11 +237,7 @@ fn domain_part(text: &str, at: usize, local: &Local, place: Place) -> Option<(St
     // `a@b@c` is delivered by its last part; the first is no address of its own.
     if byte(text, end) == b'@' && end > start {
         let next = run_end(
-            slice(
-                text,
-                0,
-                super::bytes::floor_boundary(text, end + DOMAIN_MAX),
-            ),
+            slice(text, 0, super::bytes::floor_boundary(text, end + DOMAIN_MAX)),
             end + 1,
             is_domain,
         );

@@ -113,32 +113,20 @@ fn close_group(text: &str, spans: &mut Vec<(usize, usize)>, hits: &mut Vec<Encod
     let (Some((start, _)), Some((_, last_end))) = (chunks.first(), chunks.last()) else {
         return;
     };
-    let joined: String = chunks
-        .iter()
-        .map(|(from, to)| slice(text, *from, *to))
-        .collect();
+    let joined: String = chunks.iter().map(|(from, to)| slice(text, *from, *to)).collect();
     // The last chunk of a wrapped run may be too short to be one of its own.
     let tail_start = run_end(text, *last_end, |c| c.is_whitespace());
-    let tail_end = run_end(text, tail_start, |c| {
-        u8::try_from(c).is_ok_and(tokens::is_token)
-    });
+    let tail_end = run_end(text, tail_start, |c| u8::try_from(c).is_ok_and(tokens::is_token));
     let tail = slice(text, tail_start, tail_end);
     let whole = !tail.is_empty() && tail.len() < TOKEN_MIN && tail_start > *last_end;
-    let candidates = [
-        whole.then(|| (format!("{joined}{tail}"), tail_end)),
-        Some((joined, *last_end)),
-    ];
+    let candidates =
+        [whole.then(|| (format!("{joined}{tail}"), tail_end)), Some((joined, *last_end))];
     for (run, run_stop) in candidates.into_iter().flatten() {
         if run.len() >= RUN_MIN
             && let Some(says) = read(&run)
         {
             let end = run_end(text, run_stop, |c| c == '=');
-            hits.push(Encoded {
-                says,
-                run,
-                start: *start,
-                end,
-            });
+            hits.push(Encoded { says, run, start: *start, end });
             return;
         }
     }
@@ -148,12 +136,7 @@ fn single(text: &str, start: usize, end: usize, hits: &mut Vec<Encoded>) {
     let run = slice(text, start, end);
     let padded = run_end(text, end, |c| c == '=');
     if let Some(says) = read(run) {
-        hits.push(Encoded {
-            says,
-            run: run.to_owned(),
-            start,
-            end: padded,
-        });
+        hits.push(Encoded { says, run: run.to_owned(), start, end: padded });
         return;
     }
     // A path or an identifier may hold the run as one of its parts.
@@ -188,10 +171,7 @@ fn read(run: &str) -> Option<Says> {
     if !long && !worth_decoding(run) {
         return None;
     }
-    let digits = run
-        .strip_prefix("0x")
-        .or_else(|| run.strip_prefix("0X"))
-        .unwrap_or(run);
+    let digits = run.strip_prefix("0x").or_else(|| run.strip_prefix("0X")).unwrap_or(run);
     let is_hex = digits.bytes().all(|byte| byte.is_ascii_hexdigit());
     if is_hex && digits.len() >= RUN_MIN && digits.bytes().any(|byte| byte.is_ascii_alphabetic()) {
         let bytes = decode::hex_bytes(digits)?;
@@ -214,18 +194,15 @@ fn read(run: &str) -> Option<Says> {
         let compact: String = run.chars().filter(|c| *c != '-').collect();
         if one_case
             && compact.bytes().all(is_base32)
-            && let Some(text) = decode::base32_bytes(&compact)
-                .as_deref()
-                .and_then(decode::text_of)
+            && let Some(text) = decode::base32_bytes(&compact).as_deref().and_then(decode::text_of)
         {
             return Some(Says::Text(text));
         }
         if one_case
             && compact.bytes().all(is_base32_hex)
             && compact.bytes().any(|byte| byte.is_ascii_digit())
-            && let Some(text) = decode::base32_hex_bytes(&compact)
-                .as_deref()
-                .and_then(decode::text_of)
+            && let Some(text) =
+                decode::base32_hex_bytes(&compact).as_deref().and_then(decode::text_of)
         {
             return Some(Says::Text(text));
         }
@@ -257,10 +234,7 @@ fn worth_decoding(run: &str) -> bool {
 
 /// At least so many different characters: no rule, no repetition.
 fn varied(run: &str, least: u32) -> bool {
-    run.bytes()
-        .fold(0_u128, |seen, byte| seen | (1 << (byte & 127)))
-        .count_ones()
-        >= least
+    run.bytes().fold(0_u128, |seen, byte| seen | (1 << (byte & 127))).count_ones() >= least
 }
 
 /// The mix of a random base64 text: both cases, digits, few separators. Paths and sentences with
@@ -278,9 +252,7 @@ fn mixed(run: &str) -> bool {
 
 /// Whether a short text is an address, a link or a pair.
 fn is_item(text: &str) -> bool {
-    patterns::SHORT_ITEM
-        .as_ref()
-        .is_some_and(|item| item.is_match(text.trim()))
+    patterns::SHORT_ITEM.as_ref().is_some_and(|item| item.is_match(text.trim()))
 }
 
 /// Hex dumps, lists of character codes, bits.
@@ -302,12 +274,8 @@ const BITS_MIN: usize = 32;
 /// The list around the digit at `at`: short groups of hex digits with a separator between them.
 fn region(text: &str, at: usize, floor: usize) -> (usize, usize, usize) {
     let is_digit = |byte: u8| byte.is_ascii_hexdigit() || matches!(byte, b'x' | b'X');
-    let is_separator = |byte: u8| {
-        matches!(
-            byte,
-            b' ' | b':' | b';' | b',' | b'_' | b'|' | b'-' | b'\n' | b'\r'
-        )
-    };
+    let is_separator =
+        |byte: u8| matches!(byte, b' ' | b':' | b';' | b',' | b'_' | b'|' | b'-' | b'\n' | b'\r');
     let mut start = at;
     let mut length = 0;
     while start > floor {
@@ -338,10 +306,7 @@ fn region(text: &str, at: usize, floor: usize) -> (usize, usize, usize) {
         }
         end += 1;
     }
-    let before = slice(text, start, at)
-        .bytes()
-        .filter(|byte| is_separator(*byte))
-        .count();
+    let before = slice(text, start, at).bytes().filter(|byte| is_separator(*byte)).count();
     (start, end, groups + before)
 }
 
@@ -359,10 +324,7 @@ fn lists(whole: &str, from: usize, to: usize, hits: &mut Vec<Encoded>) {
             };
             let says = decode::text_of(&bytes).filter(|text| {
                 // Two digits each may be any numbers; a hex letter or a prefix says bytes.
-                let numbers = !found
-                    .as_str()
-                    .bytes()
-                    .any(|byte| byte.is_ascii_alphabetic());
+                let numbers = !found.as_str().bytes().any(|byte| byte.is_ascii_alphabetic());
                 !(like_words || numbers) || wordlike(text)
             });
             if let Some(says) = says {
@@ -422,10 +384,7 @@ fn codes(list: &str, radix: u32) -> Option<Vec<u8>> {
 /// and spaces, with lower-case letters in a row.
 fn wordlike(text: &str) -> bool {
     let length = text.chars().count();
-    let plain = text
-        .chars()
-        .filter(|c| c.is_alphanumeric() || *c == ' ')
-        .count();
+    let plain = text.chars().filter(|c| c.is_alphanumeric() || *c == ' ').count();
     let mut row = 0;
     let mut longest = 0;
     for character in text.chars() {
@@ -485,12 +444,7 @@ fn close_uuencoded(
     if bytes.len() >= 8
         && let Some(says) = decode::text_of(&bytes)
     {
-        hits.push(Encoded {
-            says: Says::Text(says),
-            run,
-            start,
-            end,
-        });
+        hits.push(Encoded { says: Says::Text(says), run, start, end });
     }
 }
 

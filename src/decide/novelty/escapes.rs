@@ -26,14 +26,8 @@ pub(super) struct Unescaped {
 pub(super) type Transform = fn(&View<'_>) -> Option<Unescaped>;
 
 /// Every transform of V2 but refanging, which sources do not get.
-pub(super) const UNESCAPE: &[Transform] = &[
-    percent,
-    html,
-    backslash,
-    code_point,
-    encoded_word,
-    quoted_printable,
-];
+pub(super) const UNESCAPE: &[Transform] =
+    &[percent, html, backslash, code_point, encoded_word, quoted_printable];
 
 /// Writes escapes, keeping track of runs.
 struct Escapes<'v, 't> {
@@ -78,20 +72,14 @@ impl<'v, 't> Escapes<'v, 't> {
     fn finish(mut self) -> Option<Unescaped> {
         self.close_run();
         let spelled = self.spelled;
-        self.rewriter
-            .finish()
-            .map(|view| Unescaped { view, spelled })
+        self.rewriter.finish().map(|view| Unescaped { view, spelled })
     }
 }
 
 fn spells(text: &str) -> bool {
     let mut row = 0;
     for byte in text.bytes() {
-        row = if byte.is_ascii_alphanumeric() {
-            row + 1
-        } else {
-            0
-        };
+        row = if byte.is_ascii_alphanumeric() { row + 1 } else { 0 };
         if row >= SPELLED_IN_A_ROW {
             return true;
         }
@@ -213,11 +201,7 @@ fn html(view: &View<'_>) -> Option<Unescaped> {
             .zip(reference.bytes().rev())
             .take_while(|(left, right)| left == right)
             .count();
-        let rest = if numeric || reference.ends_with(';') {
-            0
-        } else {
-            rest
-        };
+        let rest = if numeric || reference.ends_with(';') { 0 } else { rest };
         let kept = decoded.len().saturating_sub(rest);
         if kept == 0 {
             continue;
@@ -319,19 +303,11 @@ fn code_point(view: &View<'_>) -> Option<Unescaped> {
             continue;
         }
         // `U+0040d…`: four digits of an ASCII character; what follows are letters.
-        let end = if slice(text, plus + 1, plus + 3) == "00" {
-            plus + 5
-        } else {
-            end
-        };
+        let end = if slice(text, plus + 1, plus + 3) == "00" { plus + 5 } else { end };
         let Some(character) = hex_value(slice(text, plus + 1, end)).and_then(char::from_u32) else {
             continue;
         };
-        let from = if at == last_end + 1 && byte(text, last_end) == b' ' {
-            last_end
-        } else {
-            at
-        };
+        let from = if at == last_end + 1 && byte(text, last_end) == b' ' { last_end } else { at };
         escapes.escape(from, end, character.encode_utf8(&mut [0; 4]));
         last_end = end;
     }
@@ -358,11 +334,7 @@ fn encoded_word(view: &View<'_>) -> Option<Unescaped> {
         };
         if let Some(bytes) = decoded {
             let decoded = String::from_utf8(bytes).unwrap_or_else(|error| {
-                error
-                    .as_bytes()
-                    .iter()
-                    .map(|byte| char::from(*byte))
-                    .collect()
+                error.as_bytes().iter().map(|byte| char::from(*byte)).collect()
             });
             escapes.escape(whole.start(), end, &decoded);
         }
@@ -447,10 +419,7 @@ pub(super) fn refang(view: &View<'_>) -> Option<Unescaped> {
         rewriter.keep_to(whole.start());
         rewriter.replace_to(whole.end(), &with);
     }
-    rewriter.finish().map(|view| Unescaped {
-        view,
-        spelled: Vec::new(),
-    })
+    rewriter.finish().map(|view| Unescaped { view, spelled: Vec::new() })
 }
 
 /// Whether [`refang`] could have something to do.
@@ -469,17 +438,10 @@ pub(super) fn is_written_out(text: &str) -> bool {
         let skip = |at: usize| at + usize::from(matches!(byte(text, at), b' ' | b'\t'));
         let start = skip(at + 1);
         let window = slice(text, start, floor_boundary(text, start + 5));
-        ["dot", "punkt", "at", "a", ".", "@", "://", ":", "/"]
-            .iter()
-            .any(|sign| {
-                window
-                    .get(..sign.len())
-                    .is_some_and(|head| head.eq_ignore_ascii_case(sign))
-                    && matches!(
-                        byte(text, skip(start + sign.len())),
-                        b']' | b')' | b'}' | b'>'
-                    )
-            })
+        ["dot", "punkt", "at", "a", ".", "@", "://", ":", "/"].iter().any(|sign| {
+            window.get(..sign.len()).is_some_and(|head| head.eq_ignore_ascii_case(sign))
+                && matches!(byte(text, skip(start + sign.len())), b']' | b')' | b'}' | b'>')
+        })
     };
     memchr::memchr3_iter(b'[', b'(', b'{', bytes).any(in_brackets)
         || memchr_iter(b'<', bytes).any(in_brackets)
@@ -540,19 +502,14 @@ pub(super) fn spoken(view: &View<'_>) -> Option<Unescaped> {
         }
         done = done.max(dot.end());
     }
-    rewriter.finish().map(|view| Unescaped {
-        view,
-        spelled: Vec::new(),
-    })
+    rewriter.finish().map(|view| Unescaped { view, spelled: Vec::new() })
 }
 
 /// Bytes before a spoken dot in which its address begins.
 const SPOKEN_REACH: usize = 96;
 
 fn has_dot_word(text: &str) -> bool {
-    patterns::DOT_WORD
-        .as_ref()
-        .is_some_and(|dot| dot.is_match(text))
+    patterns::DOT_WORD.as_ref().is_some_and(|dot| dot.is_match(text))
 }
 
 /// Whether [`spoken`] or [`letter_spaced`] could have something to do.
@@ -617,8 +574,5 @@ pub(super) fn letter_spaced(view: &View<'_>) -> Option<Unescaped> {
             }
         }
     }
-    rewriter.finish().map(|view| Unescaped {
-        view,
-        spelled: Vec::new(),
-    })
+    rewriter.finish().map(|view| Unescaped { view, spelled: Vec::new() })
 }

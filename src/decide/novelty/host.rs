@@ -81,11 +81,7 @@ pub(super) fn follows(text: &str, end: usize) -> Follows {
             let port = slice(text, end + 1, digits);
             let bounded =
                 !matches!(char_at(text, digits), Some(c) if c.is_alphanumeric() || c == '.');
-            if bounded && port.parse::<u16>().is_ok() {
-                Follows::Port
-            } else {
-                Follows::Code
-            }
+            if bounded && port.parse::<u16>().is_ok() { Follows::Port } else { Follows::Code }
         }
         b'/' => Follows::Path,
         b'?' | b'#' if char_at(text, end + 1).is_some_and(|c| !c.is_whitespace()) => Follows::Query,
@@ -148,11 +144,7 @@ pub(super) fn is_link(text: &str, start: usize, end: usize, place: Place) -> boo
     if place.host && start == 0 && after != Follows::Code {
         return place.only_host || !tlds::is_file_ending(last) || after != Follows::Nothing;
     }
-    if name
-        .get(..4)
-        .is_some_and(|head| head.eq_ignore_ascii_case("www."))
-        && name.len() > 5
-    {
+    if name.get(..4).is_some_and(|head| head.eq_ignore_ascii_case("www.")) && name.len() > 5 {
         return true;
     }
     let file = tlds::is_file_ending(last);
@@ -281,9 +273,7 @@ fn part_number(name: &str) -> bool {
 /// For a name of four numbers: whether it is an address. `None` for other names.
 fn dotted_quad(text: &str, start: usize, end: usize, place: Place, after: Follows) -> Option<bool> {
     let name = slice(text, start, end);
-    let numeric = name
-        .bytes()
-        .all(|byte| byte.is_ascii_digit() || byte == b'.');
+    let numeric = name.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
     if !numeric {
         return None;
     }
@@ -333,11 +323,7 @@ fn version_before(text: &str, start: usize) -> bool {
         "driver",
         "software",
     ];
-    let before = slice(
-        text,
-        super::bytes::floor_boundary(text, start.saturating_sub(24)),
-        start,
-    );
+    let before = slice(text, super::bytes::floor_boundary(text, start.saturating_sub(24)), start);
     let trimmed = before.trim_end_matches([' ', ':', '.', '#', '=', '"', '(']);
     if trimmed.len() == before.len() && before.ends_with(|c: char| c.is_alphanumeric()) {
         return true;

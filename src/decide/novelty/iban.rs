@@ -89,10 +89,7 @@ fn letter_before(text: &str, at: usize) -> Option<usize> {
 
 pub(super) fn is_separator(character: char) -> bool {
     character.is_whitespace()
-        || matches!(
-            character,
-            '-' | '.' | '/' | '_' | '\u{2010}'..='\u{2015}' | '\u{2212}'
-        )
+        || matches!(character, '-' | '.' | '/' | '_' | '\u{2010}'..='\u{2015}' | '\u{2212}')
 }
 
 /// The ASCII letter or digit that a character is or looks like, in upper case.
@@ -162,27 +159,13 @@ fn at(text: &str, start: usize, place: Place) -> Option<Iban> {
     }
     let number = |length: usize| -> Option<(String, usize)> {
         let end = window.get(length.checked_sub(1)?)?.1;
-        Some((
-            window
-                .iter()
-                .take(length)
-                .map(|(letter, _)| *letter)
-                .collect(),
-            end,
-        ))
+        Some((window.iter().take(length).map(|(letter, _)| *letter).collect(), end))
     };
     if let Some(shape) = registry::shape(country) {
-        let length = 4 + registry::parts(shape)
-            .map(|(length, _)| length)
-            .sum::<usize>();
+        let length = 4 + registry::parts(shape).map(|(length, _)| length).sum::<usize>();
         let (number, end) = number(length)?;
         if fits(slice(&number, 4, number.len()), shape) && mod_97(&number) == 1 {
-            return Some(Iban {
-                number,
-                valid: true,
-                start,
-                end,
-            });
+            return Some(Iban { number, valid: true, start, end });
         }
         return None;
     }
@@ -194,24 +177,14 @@ fn at(text: &str, start: usize, place: Place) -> Option<Iban> {
             && mod_97(&number) == 1
             && number.bytes().filter(u8::is_ascii_digit).count() >= 14
         {
-            return Some(Iban {
-                number,
-                valid: true,
-                start,
-                end,
-            });
+            return Some(Iban { number, valid: true, start, end });
         }
     }
     // Outside the registry the length is unknown: in a field for accounts the whole value counts.
     if place.account && start == 0 {
         let (number, end) = number(window.len())?;
         if number.len() >= 15 && end == text.len() && mod_97(&number) == 1 {
-            return Some(Iban {
-                number,
-                valid: true,
-                start,
-                end,
-            });
+            return Some(Iban { number, valid: true, start, end });
         }
     }
     None
@@ -231,12 +204,10 @@ fn fits(bban: &str, shape: &str) -> bool {
 /// The remainder of ISO 7064 MOD 97-10 with the first four characters moved to the end.
 fn mod_97(number: &str) -> u32 {
     let (head, tail) = number.split_at_checked(4).unwrap_or((number, ""));
-    tail.bytes()
-        .chain(head.bytes())
-        .fold(0, |remainder, byte| match byte {
-            b'0'..=b'9' => (remainder * 10 + u32::from(byte - b'0')) % 97,
-            _ => (remainder * 100 + u32::from(byte.saturating_sub(b'A')) + 10) % 97,
-        })
+    tail.bytes().chain(head.bytes()).fold(0, |remainder, byte| match byte {
+        b'0'..=b'9' => (remainder * 10 + u32::from(byte - b'0')) % 97,
+        _ => (remainder * 100 + u32::from(byte.saturating_sub(b'A')) + 10) % 97,
+    })
 }
 
 /// A value that is nothing but two letters of a country, two digits and 8 to 30 letters or digits,
@@ -253,12 +224,7 @@ fn shaped(text: &str) -> Option<Iban> {
         return None;
     }
     let number: String = window.iter().map(|(letter, _)| *letter).collect();
-    is_shape(&number).then_some(Iban {
-        number,
-        valid: false,
-        start,
-        end,
-    })
+    is_shape(&number).then_some(Iban { number, valid: false, start, end })
 }
 
 /// Calls `sink` with every number in a source that has the shape of one, valid or not, in any
@@ -288,9 +254,7 @@ pub(super) fn shapes(text: &str, sink: &mut dyn FnMut(String)) {
 fn is_shape(number: &str) -> bool {
     let digits = number.bytes().filter(u8::is_ascii_digit).count();
     number.get(..2).is_some_and(registry::is_country)
-        && number
-            .get(2..4)
-            .is_some_and(|check| check.bytes().all(|byte| byte.is_ascii_digit()))
+        && number.get(2..4).is_some_and(|check| check.bytes().all(|byte| byte.is_ascii_digit()))
         && (12..=IBAN_MAX).contains(&number.len())
         && digits >= 8
 }

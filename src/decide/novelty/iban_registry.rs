@@ -137,27 +137,18 @@ const COUNTRIES: &str = concat!(
 
 /// The shape of a country's number.
 pub(super) fn shape(country: &str) -> Option<&'static str> {
-    let at = REGISTRY
-        .binary_search_by(|(code, _)| (*code).cmp(country))
-        .ok()?;
+    let at = REGISTRY.binary_search_by(|(code, _)| (*code).cmp(country)).ok()?;
     REGISTRY.get(at).map(|(_, shape)| *shape)
 }
 
 /// The lengths in use in a country outside the registry.
 pub(super) fn unofficial_lengths(country: &str) -> &'static [usize] {
-    UNOFFICIAL
-        .iter()
-        .find(|(code, _)| *code == country)
-        .map_or(&[], |(_, lengths)| *lengths)
+    UNOFFICIAL.iter().find(|(code, _)| *code == country).map_or(&[], |(_, lengths)| *lengths)
 }
 
 /// Whether `code`, two capitals, is an ISO 3166-1 alpha-2 code or `XK`.
 pub(super) fn is_country(code: &str) -> bool {
-    code.len() == 2
-        && COUNTRIES
-            .as_bytes()
-            .chunks_exact(2)
-            .any(|pair| pair == code.as_bytes())
+    code.len() == 2 && COUNTRIES.as_bytes().chunks_exact(2).any(|pair| pair == code.as_bytes())
 }
 
 /// The parts of a shape: how many characters, of which class (`n`, `a` or `c`).
@@ -181,19 +172,11 @@ mod tests {
     fn the_registry_is_sorted_and_whole() {
         assert_eq!(REGISTRY.len(), 89);
         assert!(REGISTRY.is_sorted());
-        let total = |country| {
-            4 + parts(shape(country).unwrap())
-                .map(|(length, _)| length)
-                .sum::<usize>()
-        };
-        for (country, length) in [
-            ("DE", 22),
-            ("NO", 15),
-            ("MT", 31),
-            ("LC", 32),
-            ("RU", 33),
-            ("PK", 24),
-        ] {
+        let total =
+            |country| 4 + parts(shape(country).unwrap()).map(|(length, _)| length).sum::<usize>();
+        for (country, length) in
+            [("DE", 22), ("NO", 15), ("MT", 31), ("LC", 32), ("RU", 33), ("PK", 24)]
+        {
             assert_eq!(total(country), length, "{country}");
         }
         assert!(is_country("US") && is_country("XK") && !is_country("XX") && !is_country("UK"));

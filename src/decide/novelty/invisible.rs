@@ -81,17 +81,9 @@ fn tags(text: &str, sink: &mut dyn FnMut(Channel)) {
             && run.ends_with('\u{E007F}')
             && FLAGS.contains(&says.as_str());
         if !flag {
-            let item = if says.is_empty() {
-                format!("invisible:{}", run.chars().count())
-            } else {
-                says
-            };
-            sink(Channel {
-                item,
-                run: run.to_owned(),
-                start,
-                end,
-            });
+            let item =
+                if says.is_empty() { format!("invisible:{}", run.chars().count()) } else { says };
+            sink(Channel { item, run: run.to_owned(), start, end });
         }
     }
 }
@@ -114,12 +106,7 @@ fn selectors(text: &str, sink: &mut dyn FnMut(Channel)) {
             .filter_map(|value| u8::try_from(value).ok())
             .collect();
         let item = decode::plain_text(&bytes).unwrap_or_else(|| format!("invisible:{count}"));
-        sink(Channel {
-            item,
-            run: run.to_owned(),
-            start,
-            end,
-        });
+        sink(Channel { item, run: run.to_owned(), start, end });
     }
 }
 
@@ -171,12 +158,7 @@ fn unexplained(text: &str, sink: &mut dyn FnMut(Channel)) {
         && count >= UNEXPLAINED_MIN
     {
         let item = binary(&hidden).unwrap_or_else(|| format!("invisible:{count}"));
-        sink(Channel {
-            item,
-            run: hidden,
-            start,
-            end,
-        });
+        sink(Channel { item, run: hidden, start, end });
     }
 }
 
@@ -265,31 +247,22 @@ fn symbols(text: &str, sink: &mut dyn FnMut(Channel)) {
         at = end.max(start + first.len_utf8());
         let flags = block == 0x1F1 && only_flags(slice(text, start, last_symbol_end));
         if symbols >= SYMBOLS_MIN && !flags && spells(&says, block) {
-            sink(Channel {
-                item: says,
-                run: slice(text, start, end).to_owned(),
-                start,
-                end,
-            });
+            sink(Channel { item: says, run: slice(text, start, end).to_owned(), start, end });
         }
     }
 }
 
 /// Whether regional indicators pair up to flags of countries.
 fn only_flags(run: &str) -> bool {
-    run.split(|c: char| !matches!(u32::from(c), 0x1F1E6..=0x1F1FF))
-        .all(|group| {
-            let letters: String = group
-                .chars()
-                .filter_map(symbol_letter)
-                .map(|c| c.to_ascii_uppercase())
-                .collect();
-            letters.len() % 2 == 0
-                && letters.as_bytes().chunks_exact(2).all(|pair| {
-                    std::str::from_utf8(pair).is_ok_and(super::iban_registry::is_country)
-                        || matches!(pair, b"EU" | b"UN" | b"AC" | b"TA")
-                })
-        })
+    run.split(|c: char| !matches!(u32::from(c), 0x1F1E6..=0x1F1FF)).all(|group| {
+        let letters: String =
+            group.chars().filter_map(symbol_letter).map(|c| c.to_ascii_uppercase()).collect();
+        letters.len() % 2 == 0
+            && letters.as_bytes().chunks_exact(2).all(|pair| {
+                std::str::from_utf8(pair).is_ok_and(super::iban_registry::is_country)
+                    || matches!(pair, b"EU" | b"UN" | b"AC" | b"TA")
+            })
+    })
 }
 
 /// Whether what the symbols stand for reads like a message. Emoji stand next to each other for
@@ -297,10 +270,7 @@ fn only_flags(run: &str) -> bool {
 fn spells(says: &str, block: u32) -> bool {
     let letters = says.chars().filter(|c| c.is_ascii_alphabetic()).count();
     if (0x1F3..=0x1F6).contains(&block) {
-        let plain = says
-            .chars()
-            .filter(|c| c.is_ascii_alphanumeric() || *c == ' ')
-            .count();
+        let plain = says.chars().filter(|c| c.is_ascii_alphanumeric() || *c == ' ').count();
         return says.len() >= 12
             && says.contains(' ')
             && plain * 10 >= says.len() * 8

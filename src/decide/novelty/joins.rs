@@ -57,9 +57,7 @@ impl<'a> Scanner<'a> {
         }
         let codes: Vec<&str> = items.iter().filter_map(Json::as_str).collect();
         if codes.len() == items.len()
-            && codes
-                .iter()
-                .all(|code| code.bytes().all(|byte| byte.is_ascii_digit()))
+            && codes.iter().all(|code| code.bytes().all(|byte| byte.is_ascii_digit()))
         {
             self.codes(&codes);
         }
@@ -74,13 +72,7 @@ impl<'a> Scanner<'a> {
         }
         let list = numbers.join(" ");
         let place = self.place();
-        self.text(Text {
-            text: &list,
-            place,
-            original: Some(&list),
-            seams: Some(&[1]),
-            depth: 0,
-        });
+        self.text(Text { text: &list, place, original: Some(&list), seams: Some(&[1]), depth: 0 });
     }
 
     /// The same member of every object in a list: `[{"c": "d"}, {"c": "r"}, …]`.
@@ -92,10 +84,8 @@ impl<'a> Scanner<'a> {
             return;
         }
         for (key, _) in first {
-            let column: Vec<&str> = items
-                .iter()
-                .filter_map(|item| item.get(key).and_then(Json::as_str))
-                .collect();
+            let column: Vec<&str> =
+                items.iter().filter_map(|item| item.get(key).and_then(Json::as_str)).collect();
             if column.len() > 1 && column.iter().all(|piece| piece.len() <= 16) {
                 self.path.push(Step::Key(key));
                 self.join(&column);
@@ -186,10 +176,9 @@ impl<'a> Scanner<'a> {
                 .find(|(key, _)| words(key).iter().any(|word| list.contains(&word.as_str())))
                 .map(|(_, text)| *text)
         };
-        if let (Some(country), Some(rest)) = (
-            by_word(&["country"]),
-            by_word(&["bban", "account", "rest", "number"]),
-        ) {
+        if let (Some(country), Some(rest)) =
+            (by_word(&["country"]), by_word(&["bban", "account", "rest", "number"]))
+        {
             let check = by_word(&["check", "checksum", "checkdigits", "digits"]).unwrap_or("");
             self.join(&[country, check, rest]);
         }
@@ -234,15 +223,8 @@ impl<'a> Scanner<'a> {
             let has = |list: &[&str]| words.iter().any(|word| list.contains(&word.as_str()));
             if has(&["local", "localpart"]) {
                 locals.push((text, true));
-            } else if has(&[
-                "user",
-                "username",
-                "name",
-                "mailbox",
-                "account",
-                "login",
-                "recipient",
-            ]) && !has(&["domain", "host"])
+            } else if has(&["user", "username", "name", "mailbox", "account", "login", "recipient"])
+                && !has(&["domain", "host"])
             {
                 locals.push((text, false));
             }
@@ -251,9 +233,7 @@ impl<'a> Scanner<'a> {
             } else if has(&["host", "hostname", "server"]) {
                 domains.push((text, true));
             }
-            if has(&[
-                "host", "hostname", "domain", "server", "base", "origin", "baseurl",
-            ]) {
+            if has(&["host", "hostname", "domain", "server", "base", "origin", "baseurl"]) {
                 hosts.push(text);
             }
             if has(&["path", "endpoint", "route", "uri", "resource", "pathname"])
@@ -272,10 +252,7 @@ impl<'a> Scanner<'a> {
             self.addresses(&locals, &domains, holds);
             return;
         };
-        let port = ports
-            .first()
-            .map(|port| format!(":{port}"))
-            .unwrap_or_default();
+        let port = ports.first().map(|port| format!(":{port}")).unwrap_or_default();
         let scheme = match schemes.first() {
             Some(scheme) if !host.contains("://") => {
                 format!("{}://", scheme.trim_end_matches([':', '/']))
@@ -314,13 +291,7 @@ impl<'a> Scanner<'a> {
         if self.path.len() >= crate::decide::json::MAX_DEPTH {
             self.spend(Spent::JsonDepth);
         }
-        self.text(Text {
-            text,
-            place,
-            original: Some(text),
-            seams: Some(seams),
-            depth: 0,
-        });
+        self.text(Text { text, place, original: Some(text), seams: Some(seams), depth: 0 });
     }
 }
 
@@ -328,9 +299,7 @@ impl<'a> Scanner<'a> {
 fn natural(left: &str, right: &str) -> std::cmp::Ordering {
     let split = |key: &str| {
         let stem = key.trim_end_matches(|c: char| c.is_ascii_digit());
-        let number = key
-            .get(stem.len()..)
-            .and_then(|digits| digits.parse::<u64>().ok());
+        let number = key.get(stem.len()..).and_then(|digits| digits.parse::<u64>().ok());
         (stem.to_owned(), number)
     };
     split(left).cmp(&split(right)).then_with(|| left.cmp(right))

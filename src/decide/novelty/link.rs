@@ -55,9 +55,7 @@ pub(super) fn find(text: &str, place: Place, sink: &mut dyn FnMut(Link)) -> Look
     finder.shares();
     finder.names();
     let looked = finder.looked;
-    finder
-        .links
-        .sort_by_key(|link| (link.start, usize::MAX - link.end));
+    finder.links.sort_by_key(|link| (link.start, usize::MAX - link.end));
     finder.links.into_iter().for_each(sink);
     looked
 }
@@ -145,11 +143,7 @@ impl Finder<'_> {
                     c.is_ascii_digit() || matches!(c, '+' | '-' | ' ' | '(' | ')' | '.' | '*' | '#')
                 });
                 if byte(text, end) == b'?' {
-                    end = end_of(
-                        text,
-                        end,
-                        super::bytes::floor_boundary(text, end + LINK_MAX),
-                    );
+                    end = end_of(text, end, super::bytes::floor_boundary(text, end + LINK_MAX));
                 }
                 end
             }
@@ -194,11 +188,7 @@ impl Finder<'_> {
         if user.is_empty() || matches!(byte_before(text, user_start), b'/' | b':') {
             return;
         }
-        let end = end_of(
-            text,
-            colon,
-            super::bytes::floor_boundary(text, start + LINK_MAX),
-        );
+        let end = end_of(text, colon, super::bytes::floor_boundary(text, start + LINK_MAX));
         let path = slice(text, colon + 1, end);
         let first = path.chars().next();
         let is_path = first
@@ -207,8 +197,7 @@ impl Finder<'_> {
             && !path.starts_with("//")
             && !path.starts_with("~$");
         if is_path && believable(&host.to_ascii_lowercase()) {
-            self.links
-                .push(link_form::remote(user, host, path, user_start, end));
+            self.links.push(link_form::remote(user, host, path, user_start, end));
         }
     }
 
@@ -237,10 +226,7 @@ impl Finder<'_> {
                 && believable(&link.host)
                 && !tlds::is_file_ending(link.host.rsplit('.').next().unwrap_or(""))
             {
-                self.links.push(Link {
-                    scheme_written: false,
-                    ..link
-                });
+                self.links.push(Link { scheme_written: false, ..link });
             }
         }
     }
@@ -282,11 +268,8 @@ impl Finder<'_> {
     /// Dotted names without a scheme, outside the links found so far.
     fn names(&mut self) {
         let text = self.text;
-        let mut taken: Vec<(usize, usize)> = self
-            .links
-            .iter()
-            .map(|link| (link.start, link.end))
-            .collect();
+        let mut taken: Vec<(usize, usize)> =
+            self.links.iter().map(|link| (link.start, link.end)).collect();
         taken.sort_unstable();
         let mut next_taken = 0;
         let mut done = 0;
@@ -301,10 +284,7 @@ impl Finder<'_> {
             while taken.get(next_taken).is_some_and(|(_, end)| *end <= dot) {
                 next_taken += 1;
             }
-            if taken
-                .get(next_taken)
-                .is_some_and(|(start, _)| *start <= dot)
-            {
+            if taken.get(next_taken).is_some_and(|(start, _)| *start <= dot) {
                 continue;
             }
             let (start, end) = host::dotted_name(text, dot, done);
@@ -326,18 +306,13 @@ impl Finder<'_> {
     fn push_name(&mut self, start: usize, name_end: usize) {
         let text = self.text;
         let end = match host::follows(text, name_end) {
-            Follows::Port | Follows::Path | Follows::Query => end_of(
-                text,
-                name_end,
-                super::bytes::floor_boundary(text, start + LINK_MAX),
-            ),
+            Follows::Port | Follows::Path | Follows::Query => {
+                end_of(text, name_end, super::bytes::floor_boundary(text, start + LINK_MAX))
+            }
             Follows::Nothing | Follows::Code => name_end,
         };
         if let Some(link) = link_form::absolute("", slice(text, start, end), start, end) {
-            self.links.push(Link {
-                scheme_written: false,
-                ..link
-            });
+            self.links.push(Link { scheme_written: false, ..link });
         }
     }
 
@@ -376,8 +351,7 @@ fn believable(host: &str) -> bool {
     if host.starts_with('[') || host == "localhost" || host.parse::<std::net::Ipv4Addr>().is_ok() {
         return true;
     }
-    host.rsplit_once('.')
-        .is_some_and(|(rest, last)| !rest.is_empty() && tlds::exists(last))
+    host.rsplit_once('.').is_some_and(|(rest, last)| !rest.is_empty() && tlds::exists(last))
 }
 
 /// The end of a link that starts at `start`: white space, quotes, angle brackets, an unbalanced
@@ -457,7 +431,5 @@ const fn bracket(character: char) -> usize {
 }
 
 fn opaque_end(text: &str, start: usize) -> usize {
-    run_end(text, start, |c| {
-        !c.is_whitespace() && !matches!(c, '"' | '`' | '>')
-    })
+    run_end(text, start, |c| !c.is_whitespace() && !matches!(c, '"' | '`' | '>'))
 }

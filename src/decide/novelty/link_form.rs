@@ -33,10 +33,7 @@ impl Link {
 
     /// The canonical form.
     pub(super) fn item(&self) -> String {
-        format!(
-            "{}{}{}{}{}",
-            self.prefix, self.host, self.port, self.path, self.tail
-        )
+        format!("{}{}{}{}{}", self.prefix, self.host, self.port, self.path, self.tail)
     }
 }
 
@@ -162,23 +159,15 @@ pub(super) fn scheme(run: &str, authority: bool) -> Option<&str> {
     if lower.ends_with("hxxp") || lower.ends_with("hxxps") {
         return None;
     }
-    let known = SCHEMES
-        .iter()
-        .filter(|scheme| lower.ends_with(*scheme))
-        .max_by_key(|scheme| scheme.len());
+    let known =
+        SCHEMES.iter().filter(|scheme| lower.ends_with(*scheme)).max_by_key(|scheme| scheme.len());
     match known {
         Some(scheme) if authority => run.get(run.len() - scheme.len()..),
         Some(scheme) => {
             let rest = run.get(..run.len() - scheme.len()).unwrap_or("");
             let bounded = rest.is_empty() || rest.ends_with(['.', '-', '+']);
-            let counts = if is_opaque(scheme) {
-                bounded
-            } else {
-                is_special(scheme) && bounded
-            };
-            counts
-                .then(|| run.get(run.len() - scheme.len()..))
-                .flatten()
+            let counts = if is_opaque(scheme) { bounded } else { is_special(scheme) && bounded };
+            counts.then(|| run.get(run.len() - scheme.len()..)).flatten()
         }
         None if authority => {
             let letters = run.trim_start_matches(|c: char| !c.is_ascii_alphabetic());
@@ -196,9 +185,8 @@ pub(super) fn is_escaped(written: &str) -> bool {
     }
     memchr::memchr_iter(b'&', written.as_bytes()).any(|at| {
         let rest = written.get(at + 1..).unwrap_or("");
-        let name = rest
-            .find(|c: char| !c.is_ascii_alphanumeric() && c != '#')
-            .unwrap_or(rest.len());
+        let name =
+            rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '#').unwrap_or(rest.len());
         name > 1
             && name <= 32
             && rest.get(name..).is_some_and(|after| after.starts_with(';'))
@@ -235,11 +223,8 @@ fn default_port(scheme: &str) -> &'static str {
 pub(super) fn absolute(scheme: &str, rest: &str, start: usize, end: usize) -> Option<Link> {
     let special = is_special(scheme);
     let mut doubtful = special && rest.contains('\\');
-    let body = if special {
-        rest.trim_start_matches(['/', '\\'])
-    } else {
-        rest.trim_start_matches('/')
-    };
+    let body =
+        if special { rest.trim_start_matches(['/', '\\']) } else { rest.trim_start_matches('/') };
     let is_end = |c: char| matches!(c, '/' | '?' | '#') || (special && c == '\\');
     let authority_end = body.find(is_end).unwrap_or(body.len());
     let (authority, after) = body.split_at_checked(authority_end)?;
@@ -288,10 +273,7 @@ fn split_port(host_port: &str) -> (&str, &str) {
         return match host_port.split_once(']') {
             Some((host, rest)) => {
                 let end = host.len() + 1;
-                (
-                    host_port.get(..end).unwrap_or(host_port),
-                    rest.trim_start_matches(':'),
-                )
+                (host_port.get(..end).unwrap_or(host_port), rest.trim_start_matches(':'))
             }
             None => (host_port, ""),
         };
@@ -336,10 +318,8 @@ pub(super) fn opaque(scheme: &str, rest: &str, start: usize, end: usize) -> Opti
                 Some(at) => rest.split_at_checked(at)?,
                 None => (rest, ""),
             };
-            let digits: String = number
-                .chars()
-                .filter(|c| c.is_ascii_digit() || *c == '+')
-                .collect();
+            let digits: String =
+                number.chars().filter(|c| c.is_ascii_digit() || *c == '+').collect();
             if !digits.contains(|c: char| c.is_ascii_digit()) {
                 return None;
             }
@@ -424,11 +404,7 @@ pub(super) fn share(raw_host: &str, path: &str, start: usize, end: usize) -> Lin
 /// Escapes normalised, dot segments resolved, one trailing slash dropped.
 fn canonical_path(path: &str, special: bool) -> String {
     let decoded = unreserved(path);
-    let slashed = if special {
-        decoded.replace('\\', "/")
-    } else {
-        decoded
-    };
+    let slashed = if special { decoded.replace('\\', "/") } else { decoded };
     let mut segments: Vec<&str> = Vec::new();
     let mut parts = slashed.split('/').peekable();
     // The text before the first slash is empty: a path begins with one.

@@ -303,10 +303,7 @@ impl Place {
         keys: impl DoubleEndedIterator<Item = &'k str>,
         payment: bool,
     ) -> Place {
-        let mut place = Place {
-            payment,
-            ..Place::default()
-        };
+        let mut place = Place { payment, ..Place::default() };
         for (distance, key) in keys.rev().take(LEVELS).enumerate() {
             let words = words(key);
             place.account |= any_of(&words, ACCOUNT);
@@ -373,10 +370,7 @@ pub(super) fn parameter_description<'s>(
             current = items;
         }
         current = current.get("properties")?.get(key)?;
-        description = current
-            .get("description")
-            .and_then(Json::as_str)
-            .or(description);
+        description = current.get("description").and_then(Json::as_str).or(description);
     }
     description
 }

@@ -26,10 +26,7 @@ pub(super) fn email(known: &Known, address: &str) -> Option<Resemblance> {
 
 pub(super) fn link(known: &Known, link: &Link) -> Option<Resemblance> {
     if known.has_host(link) {
-        return Some(Resemblance::HostKnown(format!(
-            "{}{}",
-            link.host, link.port
-        )));
+        return Some(Resemblance::HostKnown(format!("{}{}", link.host, link.port)));
     }
     let hosts = known
         .links
@@ -71,10 +68,6 @@ fn drawing(item: &str) -> String {
 
 fn few_differ(left: &str, right: &str) -> bool {
     let long = left.len() >= 8;
-    let different = left
-        .chars()
-        .zip(right.chars())
-        .filter(|(a, b)| a != b)
-        .count();
+    let different = left.chars().zip(right.chars()).filter(|(a, b)| a != b).count();
     long && left.chars().count() == right.chars().count() && different <= DIFFERENT_MAX
 }

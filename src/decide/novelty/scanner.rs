@@ -157,13 +157,7 @@ impl<'a> Scanner<'a> {
             return Holds::Nothing;
         }
         let place = self.place();
-        self.text(Text {
-            text,
-            place,
-            original: None,
-            seams: None,
-            depth: 0,
-        })
+        self.text(Text { text, place, original: None, seams: None, depth: 0 })
     }
 
     /// Scans a member's name.
@@ -174,13 +168,7 @@ impl<'a> Scanner<'a> {
         let mut place = self.place();
         place.is_key = true;
         self.path.push(Step::Key(key));
-        let holds = self.text(Text {
-            text: key,
-            place,
-            original: None,
-            seams: None,
-            depth: 0,
-        });
+        let holds = self.text(Text { text: key, place, original: None, seams: None, depth: 0 });
         self.path.pop();
         holds
     }
@@ -278,9 +266,7 @@ impl<'a> Scanner<'a> {
     /// Browsers drop tabs and line breaks inside a link. A list of links on lines is not that.
     fn without_breaks(&mut self, text: Text<'_>, original: &str) -> Holds {
         let mut plain = false;
-        let _ = link::find(text.text, text.place, &mut |link| {
-            plain |= link::is_plain(&link)
-        });
+        let _ = link::find(text.text, text.place, &mut |link| plain |= link::is_plain(&link));
         if plain {
             return Holds::Nothing;
         }
@@ -302,10 +288,7 @@ impl<'a> Scanner<'a> {
             let over = seams.get(after).is_some_and(|seam| *seam < link.end);
             if over && link::is_plain(&link) {
                 holds = Holds::Item;
-                let whole = Text {
-                    original: Some(original),
-                    ..text
-                };
+                let whole = Text { original: Some(original), ..text };
                 self.link(&link, &view, original, whole, &mut BTreeSet::new());
             }
         }
@@ -429,21 +412,13 @@ impl<'a> Scanner<'a> {
             if !counts(iban.start, iban.end) || (text.seams.is_some() && !iban.valid) {
                 continue;
             }
-            holds = holds.max(if iban.valid {
-                Holds::Item
-            } else {
-                Holds::Fragment
-            });
+            holds = holds.max(if iban.valid { Holds::Item } else { Holds::Fragment });
             whole = true;
             let hides = view.hides(iban.start, iban.end);
             if !hides && self.known.has_iban(&iban.number) {
                 continue;
             }
-            let kind = if iban.valid {
-                Kind::Iban
-            } else {
-                Kind::BankAccount
-            };
+            let kind = if iban.valid { Kind::Iban } else { Kind::BankAccount };
             let resembles = self.resembling_number(&iban.number, hides);
             self.push(
                 kind,
@@ -477,11 +452,7 @@ impl<'a> Scanner<'a> {
         if let Some(number) =
             bank::field(shows, place).filter(|number| counts(number.start, number.end))
         {
-            let pending = Pending {
-                pointer: self.pointer(),
-                found: original.to_owned(),
-                number,
-            };
+            let pending = Pending { pointer: self.pointer(), found: original.to_owned(), number };
             if let Some(numbers) = self.numbers.last_mut()
                 && !numbers.iter().any(|other| {
                     other.pointer == pending.pointer && other.number.digits == pending.number.digits
@@ -538,9 +509,8 @@ impl<'a> Scanner<'a> {
         let Some(pending) = self.numbers.pop() else {
             return;
         };
-        let (banks, accounts): (Vec<Pending>, Vec<Pending>) = pending
-            .into_iter()
-            .partition(|pending| matches!(pending.number.role, Role::Bank(_)));
+        let (banks, accounts): (Vec<Pending>, Vec<Pending>) =
+            pending.into_iter().partition(|pending| matches!(pending.number.role, Role::Bank(_)));
         if accounts.is_empty() {
             for bank in &banks {
                 self.account(bank, None);
@@ -558,22 +528,14 @@ impl<'a> Scanner<'a> {
 
     fn account(&mut self, account: &Pending, bank: Option<&Pending>) {
         let known = match bank {
-            Some(bank) => self
-                .known
-                .has_pair(&bank.number.digits, &account.number.digits),
+            Some(bank) => self.known.has_pair(&bank.number.digits, &account.number.digits),
             None => self.known.has_number(&account.number.digits),
         };
         if known {
             return;
         }
         let item = bank::item(&account.number, bank.map(|bank| &bank.number));
-        self.push_at(
-            Kind::BankAccount,
-            item,
-            account.pointer.clone(),
-            &account.found,
-            None,
-        );
+        self.push_at(Kind::BankAccount, item, account.pointer.clone(), &account.found, None);
     }
 
     fn encoded(&mut self, run: &Encoded, found: &str, text: Text<'_>) -> Holds {
@@ -614,11 +576,7 @@ impl<'a> Scanner<'a> {
         }
         self.text(Text {
             text: says,
-            place: Place {
-                is_key: false,
-                identifier: false,
-                ..text.place
-            },
+            place: Place { is_key: false, identifier: false, ..text.place },
             original: Some(found),
             seams: None,
             depth: text.depth + 1,
@@ -647,12 +605,10 @@ impl<'a> Scanner<'a> {
     }
 
     fn pointer(&self) -> String {
-        self.path
-            .iter()
-            .fold(String::new(), |pointer, step| match step {
-                Step::Key(key) => pointer_to(&pointer, key),
-                Step::Index(index) => format!("{pointer}/{index}"),
-            })
+        self.path.iter().fold(String::new(), |pointer, step| match step {
+            Step::Key(key) => pointer_to(&pointer, key),
+            Step::Index(index) => format!("{pointer}/{index}"),
+        })
     }
 
     pub(super) fn spend(&mut self, spent: Spent) {
@@ -732,11 +688,7 @@ fn shown<'o>(
     start: usize,
     end: usize,
 ) -> &'o str {
-    if text.original.is_some() {
-        original
-    } else {
-        found(original, view, start, end)
-    }
+    if text.original.is_some() { original } else { found(original, view, start, end) }
 }
 
 /// Whether a decoded text is nothing but one more encoded run: then only that is told.
@@ -750,10 +702,7 @@ fn is_one_run(says: &str) -> bool {
 
 /// A short name of letters and underscores holds nothing.
 fn is_plain_name(key: &str) -> bool {
-    key.len() <= 24
-        && key
-            .bytes()
-            .all(|byte| byte.is_ascii_alphabetic() || byte == b'_')
+    key.len() <= 24 && key.bytes().all(|byte| byte.is_ascii_alphabetic() || byte == b'_')
 }
 
 /// A number as its digits: `9876543210.0` and `9.87654321e9` are `9876543210`.
@@ -780,9 +729,5 @@ fn plain_number(number: &str) -> String {
     }
     let (whole, fraction) = digits.split_at_checked(point).unwrap_or((&digits, ""));
     let fraction = fraction.trim_end_matches('0');
-    if fraction.is_empty() {
-        format!("{sign}{whole}")
-    } else {
-        format!("{sign}{whole}.{fraction}")
-    }
+    if fraction.is_empty() { format!("{sign}{whole}") } else { format!("{sign}{whole}.{fraction}") }
 }

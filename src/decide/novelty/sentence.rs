@@ -39,16 +39,10 @@ impl Finding {
         };
         let resembles = match &self.resembles {
             Some(Resemblance::HostKnown(host)) => {
-                format!(
-                    "; its host `{}` is known, this item is not",
-                    cut(host, ITEM_SHOWN)
-                )
+                format!("; its host `{}` is known, this item is not", cut(host, ITEM_SHOWN))
             }
             Some(Resemblance::LookAlike(other)) => {
-                format!(
-                    "; it resembles `{}`, which is known",
-                    cut(other, ITEM_SHOWN)
-                )
+                format!("; it resembles `{}`, which is known", cut(other, ITEM_SHOWN))
             }
             None => String::new(),
         };
@@ -60,9 +54,5 @@ impl Finding {
 fn cut(text: &str, limit: usize) -> String {
     let start = head(text, limit);
     let line = shown(start).replace('`', "'");
-    if start.len() < text.len() {
-        format!("{line}…")
-    } else {
-        line
-    }
+    if start.len() < text.len() { format!("{line}…") } else { line }
 }

@@ -58,11 +58,7 @@ struct Squeezed {
 
 impl Known {
     pub(super) fn add(&mut self, text: &str, wildcards: bool) {
-        let place = Place {
-            source: true,
-            wildcards,
-            ..Place::default()
-        };
+        let place = Place { source: true, wildcards, ..Place::default() };
         let mut bytes = SOURCE_VIEW_BYTES;
         let mut numbers = BTreeSet::new();
         for seen in views::all(text, Side::Source, &mut bytes).seen {
@@ -100,18 +96,11 @@ impl Known {
         if next_digit(text.as_bytes(), 0).is_none() {
             return;
         }
-        iban::find(
-            text,
-            Place {
-                payment: false,
-                ..place
-            },
-            &mut |found| {
-                if !view.hides(found.start, found.end) {
-                    self.add_iban(found.number);
-                }
-            },
-        );
+        iban::find(text, Place { payment: false, ..place }, &mut |found| {
+            if !view.hides(found.start, found.end) {
+                self.add_iban(found.number);
+            }
+        });
         iban::shapes(text, &mut |number| {
             self.ibans.insert(number);
         });
@@ -174,17 +163,10 @@ impl Known {
     /// Pairs a bank's number with the account's next to it; each number is used once, so that two
     /// payees do not lend each other a half.
     fn add_pairs(&mut self, labelled: &[Number], chains: Vec<Number>) {
-        let has_both = labelled
-            .iter()
-            .any(|number| matches!(number.role, Role::Bank(_)))
-            && labelled
-                .iter()
-                .any(|number| !matches!(number.role, Role::Bank(_)));
-        let numbers: Vec<&Number> = if has_both {
-            labelled.iter().collect()
-        } else {
-            chains.iter().collect()
-        };
+        let has_both = labelled.iter().any(|number| matches!(number.role, Role::Bank(_)))
+            && labelled.iter().any(|number| !matches!(number.role, Role::Bank(_)));
+        let numbers: Vec<&Number> =
+            if has_both { labelled.iter().collect() } else { chains.iter().collect() };
         let mut index = 0;
         while let (Some(first), Some(second)) = (numbers.get(index), numbers.get(index + 1)) {
             let first_is_bank = matches!(first.role, Role::Bank(_));
@@ -194,12 +176,10 @@ impl Known {
                 continue;
             }
             if !second_is_bank {
-                self.pairs
-                    .insert((first.digits.clone(), second.digits.clone()));
+                self.pairs.insert((first.digits.clone(), second.digits.clone()));
             }
             if !first_is_bank {
-                self.pairs
-                    .insert((second.digits.clone(), first.digits.clone()));
+                self.pairs.insert((second.digits.clone(), first.digits.clone()));
             }
             index += 2;
         }
@@ -213,10 +193,7 @@ impl Known {
         }
         let raw = View::raw(text);
         let cleaned = super::clean::clean(&raw).unwrap_or(raw);
-        let place = Place {
-            source: true,
-            ..Place::default()
-        };
+        let place = Place { source: true, ..Place::default() };
         let refanged = escapes::refang(&cleaned).map(|unescaped| unescaped.view);
         let spoken =
             escapes::spoken(refanged.as_ref().unwrap_or(&cleaned)).map(|unescaped| unescaped.view);
@@ -290,8 +267,7 @@ impl Known {
     }
 
     pub(super) fn has_pair(&self, bank: &str, account: &str) -> bool {
-        self.pairs
-            .contains(&(bank::comparable(bank), account.to_owned()))
+        self.pairs.contains(&(bank::comparable(bank), account.to_owned()))
             || self.pairs.contains(&(bank.to_owned(), account.to_owned()))
     }
 
@@ -396,10 +372,7 @@ fn digit_chains(text: &str, numbers: &mut BTreeSet<String>) -> Vec<Number> {
             && groups.iter().all(|(from, to)| to - from == 1)
             && groups.len() <= JOINED_DIGITS
         {
-            let joined: String = groups
-                .iter()
-                .map(|(from, to)| slice(text, *from, *to))
-                .collect();
+            let joined: String = groups.iter().map(|(from, to)| slice(text, *from, *to)).collect();
             numbers.insert(bank::comparable(&joined));
         }
         if let Some(number) = bank::chain(text, start, Role::Unknown)

@@ -26,9 +26,7 @@ pub(super) fn find(text: &str) -> Vec<(usize, usize)> {
         let chunk_end = (chunk_start + CHUNK).min(bytes.len());
         let chunk = bytes.get(chunk_start..chunk_end).unwrap_or(&[]);
         // One byte of the chunk before belongs to the judgement of the first byte.
-        let with_before = bytes
-            .get(chunk_start.saturating_sub(1)..chunk_end)
-            .unwrap_or(chunk);
+        let with_before = bytes.get(chunk_start.saturating_sub(1)..chunk_end).unwrap_or(chunk);
         if at < chunk_end && (has_inner_sign(with_before) || has_long_stretch(chunk)) {
             let mut start = chunk_start.max(at);
             while start > at && is_token(byte_before(text, start)) {
@@ -71,9 +69,7 @@ fn has_inner_sign(bytes: &[u8]) -> bool {
 /// Eight bytes in a row, at a multiple of eight, without white space: every stretch of fifteen has
 /// them.
 fn has_long_stretch(chunk: &[u8]) -> bool {
-    chunk
-        .chunks_exact(8)
-        .any(|eight| eight.iter().fold(true, |all, byte| all & (*byte > b' ')))
+    chunk.chunks_exact(8).any(|eight| eight.iter().fold(true, |all, byte| all & (*byte > b' ')))
 }
 
 /// Whether single characters stand between single spaces, five or more in a row.
@@ -82,18 +78,11 @@ pub(super) fn has_spaced_letters(text: &str) -> bool {
     const HIGH: u64 = 0x8080_8080_8080_8080;
     let bytes = text.as_bytes();
     [0, 4].into_iter().any(|offset| {
-        bytes
-            .get(offset..)
-            .unwrap_or(&[])
-            .chunks_exact(8)
-            .any(|eight| {
-                let word = eight
-                    .iter()
-                    .rev()
-                    .fold(0_u64, |word, byte| (word << 8) | u64::from(*byte));
-                let zeroed = word ^ (ONES * 0x20);
-                let spaces = zeroed.wrapping_sub(ONES) & !zeroed & HIGH;
-                spaces & (spaces >> 16) & (spaces >> 32) != 0
-            })
+        bytes.get(offset..).unwrap_or(&[]).chunks_exact(8).any(|eight| {
+            let word = eight.iter().rev().fold(0_u64, |word, byte| (word << 8) | u64::from(*byte));
+            let zeroed = word ^ (ONES * 0x20);
+            let spaces = zeroed.wrapping_sub(ONES) & !zeroed & HIGH;
+            spaces & (spaces >> 16) & (spaces >> 32) != 0
+        })
     })
 }

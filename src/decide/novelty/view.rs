@@ -30,11 +30,7 @@ pub(super) struct View<'t> {
 
 impl<'t> View<'t> {
     pub(super) fn raw(text: &'t str) -> Self {
-        View {
-            text: Cow::Borrowed(text),
-            pieces: Vec::new(),
-            hidden: Vec::new(),
-        }
+        View { text: Cow::Borrowed(text), pieces: Vec::new(), hidden: Vec::new() }
     }
 
     /// Whether something invisible was dropped strictly inside `start..end`.
@@ -119,12 +115,7 @@ impl<'v, 't> Rewriter<'v, 't> {
         }
         self.out.push_str(slice(&self.from.text, start, to));
         if self.from.pieces.is_empty() {
-            self.pieces.push(Piece {
-                out: base,
-                raw_start: start,
-                raw_end: to,
-                exact: true,
-            });
+            self.pieces.push(Piece { out: base, raw_start: start, raw_end: to, exact: true });
         } else {
             let mut at = start;
             while at < to {
@@ -132,17 +123,11 @@ impl<'v, 't> Rewriter<'v, 't> {
                 let Some(piece) = self.from.pieces.get(self.piece_cursor) else {
                     break;
                 };
-                let end = self
-                    .from
-                    .pieces
-                    .get(self.piece_cursor + 1)
-                    .map_or(to, |next| next.out.min(to));
+                let end =
+                    self.from.pieces.get(self.piece_cursor + 1).map_or(to, |next| next.out.min(to));
                 let inside = at.saturating_sub(piece.out);
-                let raw_start = if piece.exact {
-                    piece.raw_start + inside
-                } else {
-                    piece.raw_start
-                };
+                let raw_start =
+                    if piece.exact { piece.raw_start + inside } else { piece.raw_start };
                 self.pieces.push(Piece {
                     out: base + (at - start),
                     raw_start,
@@ -156,12 +141,7 @@ impl<'v, 't> Rewriter<'v, 't> {
     }
 
     fn advance_piece(&mut self, at: usize) {
-        while self
-            .from
-            .pieces
-            .get(self.piece_cursor + 1)
-            .is_some_and(|next| next.out <= at)
-        {
+        while self.from.pieces.get(self.piece_cursor + 1).is_some_and(|next| next.out <= at) {
             self.piece_cursor += 1;
         }
     }
@@ -183,12 +163,7 @@ impl<'v, 't> Rewriter<'v, 't> {
             self.hidden_cursor += 1;
         }
         if !with.is_empty() {
-            self.pieces.push(Piece {
-                out: base,
-                raw_start,
-                raw_end,
-                exact: false,
-            });
+            self.pieces.push(Piece { out: base, raw_start, raw_end, exact: false });
             self.out.push_str(with);
         }
         self.cursor = to;
@@ -208,20 +183,12 @@ impl<'v, 't> Rewriter<'v, 't> {
         }
         self.keep_to(self.from.text.len());
         self.hidden.sort_unstable();
-        Some(View {
-            text: Cow::Owned(self.out),
-            pieces: self.pieces,
-            hidden: self.hidden,
-        })
+        Some(View { text: Cow::Owned(self.out), pieces: self.pieces, hidden: self.hidden })
     }
 }
 
 /// The text of the original from which `start..end` of `view` was made.
 pub(super) fn found<'o>(original: &'o str, view: &View<'_>, start: usize, end: usize) -> &'o str {
     let (from, to) = view.original(start, end);
-    slice(
-        original,
-        floor_boundary(original, from),
-        floor_boundary(original, to),
-    )
+    slice(original, floor_boundary(original, from), floor_boundary(original, to))
 }

@@ -39,17 +39,9 @@ pub(super) fn all<'t>(text: &'t str, side: Side, bytes: &mut usize) -> Views<'t>
         Some(cleaned) => cleaned,
         None => raw,
     };
-    let mut seen = vec![Seen {
-        view: first,
-        spelled: Vec::new(),
-        depth: 0,
-    }];
+    let mut seen = vec![Seen { view: first, spelled: Vec::new(), depth: 0 }];
     let mut exhausted = false;
-    if !has_escape(text)
-        && seen
-            .first()
-            .is_none_or(|first| !has_escape(&first.view.text))
-    {
+    if !has_escape(text) && seen.first().is_none_or(|first| !has_escape(&first.view.text)) {
         return Views { seen, exhausted };
     }
     let arguments: [Transform; 3] = [escapes::refang, escapes::spoken, escapes::letter_spaced];
@@ -77,11 +69,7 @@ pub(super) fn all<'t>(text: &'t str, side: Side, bytes: &mut usize) -> Views<'t>
                 break;
             }
             *bytes -= cost;
-            seen.push(Seen {
-                view,
-                spelled,
-                depth,
-            });
+            seen.push(Seen { view, spelled, depth });
         }
         at += 1;
     }

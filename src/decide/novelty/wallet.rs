@@ -62,10 +62,7 @@ fn cards(text: &str, place: Place, sink: &mut dyn FnMut(Wallet)) {
         }
         from = end.max(start + 1);
         let glued = byte_before(text, start).is_ascii_alphanumeric()
-            || matches!(
-                byte_before(text, start),
-                b'.' | b'_' | b'-' | b'+' | b'#' | b'/'
-            )
+            || matches!(byte_before(text, start), b'.' | b'_' | b'-' | b'+' | b'#' | b'/')
             || matches!(byte(text, end), b'_' | b'-')
             || byte(text, end).is_ascii_alphabetic();
         if glued || !is_card(&digits) {
@@ -82,11 +79,7 @@ fn cards(text: &str, place: Place, sink: &mut dyn FnMut(Wallet)) {
         {
             continue;
         }
-        sink(Wallet {
-            item: format!("pan:{digits}"),
-            start,
-            end,
-        });
+        sink(Wallet { item: format!("pan:{digits}"), start, end });
     }
 }
 
@@ -151,9 +144,7 @@ fn address(run: &str) -> Option<String> {
     }
     let lower = run.to_ascii_lowercase();
     if lower.starts_with("bc1") || lower.starts_with("tb1") || lower.starts_with("ltc1") {
-        return bech32::segwit::decode(run)
-            .is_ok()
-            .then(|| format!("btc:{lower}"));
+        return bech32::segwit::decode(run).is_ok().then(|| format!("btc:{lower}"));
     }
     if matches!(byte(run, 0), b'1' | b'3' | b'T' | b'L' | b'D' | b'M') && run.len() <= 35 {
         let decoded = bs58::decode(run).with_check(None).into_vec().ok()?;

@@ -1,8 +1,27 @@
 //! The organisation's policy: what each tool call may do before anybody is asked.
-//! STUB: types only.
+//!
+//! [`parse`] reads a policy and reports every problem at once; [`effective`] says what policy and
+//! operator make of one tool; [`rule`] adds the conversation's mode. All of it only ever tightens:
+//! more rules, more classes and stricter settings never make a call freer.
+//!
+//! Nothing here sees arguments or conversations: this is about tools, not about calls.
 
-use super::json::Json;
-use super::request::{CatalogueEntry, Door, Tool};
+mod annotations;
+mod effective;
+mod operator;
+mod pattern;
+mod raw;
+mod verdict;
+
+pub use self::annotations::{
+    Floor, annotation_problems, declared_harmless, declares_destructive, floor,
+};
+pub use self::effective::{ClassSource, Effective, effective};
+pub use self::operator::{ALWAYS_HUMAN_ONLY, OperatorSettings};
+pub use self::pattern::matches;
+pub use self::raw::{ENTRIES_LIMIT, ENTRY_LIMIT, LISTS_LIMIT, parse, parse_at, parse_text};
+pub use self::verdict::{Open, Ruling, Verdict, is_sandboxed_bash, needs_person, rule};
+pub use super::walk::Problem;
 
 /// A tool's class; later ones are more restrictive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -13,6 +32,27 @@ pub enum Class {
     Write,
     /// May destroy.
     Destructive,
+}
+
+impl Class {
+    /// Every class, the least restrictive first.
+    pub const ALL: [Self; 3] = [Self::Read, Self::Write, Self::Destructive];
+
+    /// The class's name in policies and answers.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Read => "read",
+            Self::Write => "write",
+            Self::Destructive => "destructive",
+        }
+    }
+
+    /// The class of that name.
+    #[must_use]
+    pub fn from_word(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|class| class.as_str() == word)
+    }
 }
 
 /// What happens with a call; later ones are more restrictive. `deny` is another word for `block`.
@@ -26,6 +66,29 @@ pub enum Action {
     Block,
 }
 
+impl Action {
+    /// The action's name in policies and answers.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Allow => "allow",
+            Self::Approve => "approve",
+            Self::Block => "block",
+        }
+    }
+
+    /// The action of that name; `deny` reads as `block`.
+    #[must_use]
+    pub fn from_word(word: &str) -> Option<Self> {
+        match word {
+            "allow" => Some(Self::Allow),
+            "approve" => Some(Self::Approve),
+            "block" | "deny" => Some(Self::Block),
+            _ => None,
+        }
+    }
+}
+
 /// A conversation's mode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Mode {
@@ -35,6 +98,27 @@ pub enum Mode {
     Ask,
     /// The approver decides what it may.
     Auto,
+}
+
+impl Mode {
+    /// Every mode.
+    pub const ALL: [Self; 3] = [Self::Plan, Self::Ask, Self::Auto];
+
+    /// The mode's name in policies, requests and answers.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Plan => "plan",
+            Self::Ask => "ask",
+            Self::Auto => "auto",
+        }
+    }
+
+    /// The mode of that name.
+    #[must_use]
+    pub fn from_word(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|mode| mode.as_str() == word)
+    }
 }
 
 /// A valid policy.
@@ -50,6 +134,14 @@ pub struct Policy {
     pub modes: Modes,
     /// The organisation's own sentences.
     pub lists: Lists,
+}
+
+impl Policy {
+    /// The action of a class, where the policy names it.
+    #[must_use]
+    pub fn class_action(&self, class: Class) -> Option<Action> {
+        self.classes.iter().filter(|(named, _)| *named == class).map(|(_, action)| *action).max()
+    }
 }
 
 /// One `tools` rule.
@@ -81,10 +173,15 @@ pub struct Modes {
 
 impl Default for Modes {
     fn default() -> Self {
-        Self {
-            offered: vec![Mode::Plan, Mode::Ask],
-            default: Mode::Ask,
-        }
+        Self { offered: vec![Mode::Plan, Mode::Ask], default: Mode::Ask }
+    }
+}
+
+impl Modes {
+    /// Whether a conversation may run in `mode`.
+    #[must_use]
+    pub fn offers(&self, mode: Mode) -> bool {
+        self.offered.contains(&mode)
     }
 }
 
@@ -97,76 +194,4 @@ pub struct Lists {
     pub allow: Vec<String>,
     /// What goes to a person even when the user asked for it.
     pub soft_deny: Vec<String>,
-}
-
-/// Something wrong in a policy or an agent's tools.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Problem {
-    /// JSON path (`$.judge.allow[3]`) of the member.
-    pub path: String,
-    /// One sentence fragment: lower case, no full stop.
-    pub text: String,
-}
-
-/// What the operator of the installation set, for every organisation's policy.
-#[derive(Debug, Clone)]
-pub struct OperatorSettings {
-    /// Built-in tools with their class floors.
-    pub catalogue: Vec<CatalogueEntry>,
-    /// More names that only a person may approve.
-    pub human_only: Vec<String>,
-    /// What happens with a tool that has no class and no rule, at the gateway's door.
-    pub unclassified: Action,
-    /// The same at every other door.
-    pub unclassified_elsewhere: Action,
-}
-
-/// Reads a policy and reports every problem at once.
-///
-/// # Errors
-/// All problems, in the order of the text.
-pub fn parse(_policy: &Json) -> Result<Policy, Vec<Problem>> {
-    Err(Vec::new())
-}
-
-/// What policy and operator say of one tool, before the conversation's mode.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Effective {
-    /// The most restrictive class that applies, if any.
-    pub class: Option<Class>,
-    /// Where the class comes from.
-    pub class_source: ClassSource,
-    /// The most restrictive action that applies.
-    pub action: Action,
-    /// The rules' patterns that match, `default` and `classes.write` style names among them.
-    pub matched: Vec<String>,
-}
-
-/// Where an effective class comes from.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum ClassSource {
-    /// The tool's annotations.
-    Annotations,
-    /// The operator's catalogue.
-    Catalogue,
-    /// A class rule of the policy (its pattern), stricter than the floor or in place of one.
-    Rule(String),
-    /// There is no class.
-    None,
-}
-
-/// Applies policy and operator's settings to one tool.
-#[must_use]
-pub fn effective(
-    _policy: Option<&Policy>,
-    _tool: &Tool,
-    _door: Door,
-    _settings: &OperatorSettings,
-) -> Effective {
-    Effective {
-        class: None,
-        class_source: ClassSource::None,
-        action: Action::Block,
-        matched: Vec::new(),
-    }
 }

@@ -1,4 +1,17 @@
-//! From the judge's reply to a verdict: STUB, types only.
+//! From the judge's reply to a verdict. A reply approves only when it has the strict form, says
+//! approve, names no `soft_deny` entry, and quotes evidence that code finds where it is said to be.
+//!
+//! Nothing a provider or a model wrote leaves this module but a cleaned reason and checked quotes.
+
+mod answer;
+mod evidence;
+mod pasted;
+
+pub use answer::Source;
+pub use evidence::{Evidence, Sources, Supported};
+
+use super::eligibility::EligibleClass;
+use super::reason::Reason;
 
 /// What a judge wrote, unread.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -62,4 +75,39 @@ pub enum JudgeFailure {
     /// or larger than an answer may be.
     #[error("malformed answer")]
     Malformed,
+}
+
+/// What a reply comes to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Verdict {
+    /// The judge approves, and its evidence holds.
+    Approve {
+        /// The judge's sentence, cleaned.
+        reason: String,
+        /// The evidence.
+        supported: Supported,
+    },
+    /// A person decides.
+    Escalate(Reason),
+}
+
+/// Reads a reply about a call of `class` whose leaves are at `pointers`.
+///
+/// An unreadable answer comes before everything that it says; `soft_deny` before the decision; a
+/// decision to escalate before the evidence, which only an approval needs.
+#[must_use]
+pub fn read(text: &str, class: EligibleClass, sources: &Sources, pointers: &[String]) -> Verdict {
+    let Some(answer) = answer::read(text, sources.counts(pointers.len())) else {
+        return Verdict::Escalate(Reason::JudgeUnreadable);
+    };
+    if !answer.soft_deny.is_empty() {
+        return Verdict::Escalate(Reason::SoftDeny(sources.soft_deny(&answer.soft_deny)));
+    }
+    if !answer.approve {
+        return Verdict::Escalate(Reason::JudgeEscalated(answer.reason));
+    }
+    match evidence::check(&answer, class, sources, pointers) {
+        Ok(supported) => Verdict::Approve { reason: answer.reason, supported },
+        Err(why) => Verdict::Escalate(Reason::UnsupportedApproval(why)),
+    }
 }

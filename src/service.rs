@@ -1,0 +1,126 @@
+//! One request from its plan to its decisions: plan, ask, settle.
+//!
+//! Each question runs in a task of its own, so that a panic costs one call and a caller who hangs
+//! up stops nothing. Nothing here records anything or knows a wire format.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::Semaphore;
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, timeout_at};
+
+use crate::decide::policy::Policy;
+use crate::decide::request::{Agent, Request};
+use crate::decide::verdict::JudgeFailure;
+use crate::decide::{Decision, Question, Settings, State, Step, plan, settle};
+use crate::judge::Judge;
+
+/// How long judging may take, and how much of it goes on at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Timing {
+    /// For one judgement, its retry included; 10 s unless configured.
+    pub judgement: Duration,
+    /// For all calls of one request; 30 s unless configured.
+    pub request: Duration,
+    /// Calls of one request that are judged at once; 4 unless configured.
+    pub concurrent: usize,
+}
+
+impl Default for Timing {
+    fn default() -> Self {
+        Self { judgement: Duration::from_secs(10), request: Duration::from_secs(30), concurrent: 4 }
+    }
+}
+
+/// A decision and how long it took from the request's arrival.
+#[derive(Debug, Clone)]
+pub struct Judged {
+    /// The decision.
+    pub decision: Decision,
+    /// From the start of the request's plan to this decision.
+    pub latency: Duration,
+}
+
+/// Judges requests.
+#[derive(Clone)]
+pub struct Approver {
+    judge: Arc<dyn Judge>,
+    settings: Settings,
+    timing: Timing,
+}
+
+impl Approver {
+    /// An approver that asks `judge`.
+    #[must_use]
+    pub fn new(judge: Arc<dyn Judge>, settings: Settings, timing: Timing) -> Self {
+        Self { judge, settings, timing }
+    }
+
+    /// Decides every call of a request, in call order. It cannot fail: what fails ends at a person.
+    pub async fn judge(
+        &self,
+        agent: &Agent,
+        policy: Option<&Policy>,
+        request: &Request,
+        state: &State,
+    ) -> Vec<Judged> {
+        let start = Instant::now();
+        let steps = plan(agent, policy, request, state, &self.settings);
+        let slots = Arc::new(Semaphore::new(self.timing.concurrent.max(1)));
+        let request_deadline = start + self.timing.request;
+        // All tasks start before any is awaited.
+        let running: Vec<Running> = steps
+            .into_iter()
+            .map(|step| match step {
+                Step::Settled(decision) => {
+                    Running::Settled(Judged { decision: *decision, latency: start.elapsed() })
+                }
+                Step::Ask(question) => Running::Asked {
+                    unanswered: Decision::internal_error(question.call_id(), question.class()),
+                    task: self.ask(*question, Arc::clone(&slots), start, request_deadline),
+                },
+            })
+            .collect();
+        let mut judged = Vec::with_capacity(running.len());
+        for one in running {
+            judged.push(match one {
+                Running::Settled(settled) => settled,
+                Running::Asked { unanswered, task } => task
+                    .await
+                    .unwrap_or_else(|_| Judged { decision: unanswered, latency: start.elapsed() }),
+            });
+        }
+        judged
+    }
+
+    fn ask(
+        &self,
+        question: Question,
+        slots: Arc<Semaphore>,
+        start: Instant,
+        request_deadline: Instant,
+    ) -> JoinHandle<Judged> {
+        let judge = Arc::clone(&self.judge);
+        let judgement = self.timing.judgement;
+        tokio::spawn(async move {
+            let reply = match timeout_at(request_deadline, slots.acquire_owned()).await {
+                Ok(Ok(_slot)) => {
+                    let deadline = request_deadline.min(Instant::now() + judgement);
+                    // The judge keeps the deadline itself; this holds where it does not.
+                    timeout_at(deadline, judge.ask(question.prompt(), deadline))
+                        .await
+                        .unwrap_or(Err(JudgeFailure::Timeout))
+                }
+                // The semaphore is never closed; either way nobody was asked in time.
+                Ok(Err(_)) | Err(_) => Err(JudgeFailure::Timeout),
+            };
+            Judged { decision: settle(question, reply), latency: start.elapsed() }
+        })
+    }
+}
+
+enum Running {
+    Settled(Judged),
+    Asked { unanswered: Decision, task: JoinHandle<Judged> },
+}
