@@ -16,12 +16,12 @@
 //! A number without label in a field without a name for it; labels in languages that are not in
 //! the list.
 
-use super::bytes::{byte, char_at, next_digit, run_end, slice};
+use super::bytes::{byte, char_at, floor_boundary, next_digit, run_end, run_start, slice};
 use super::patterns;
 use super::place::{BankCode, Place};
 
 /// Digits of an account number.
-const DIGITS_MIN: usize = 5;
+pub(super) const DIGITS_MIN: usize = 5;
 const DIGITS_MAX: usize = 34;
 /// A group of this many digits ends a number: what follows is another.
 const GROUP_ENDS: usize = 8;
@@ -103,72 +103,76 @@ fn ifsc(text: &str) -> Option<String> {
 
 /// Calls `sink` with every labelled number in `text`.
 pub(super) fn labelled(text: &str, sink: &mut dyn FnMut(Number)) {
-    if next_digit(text.as_bytes(), 0).is_none() {
-        return;
-    }
-    let Some(label) = patterns::LABEL.as_ref() else {
-        return;
-    };
-    let mut done = 0;
-    for groups in label.captures_iter(text) {
-        let Some(whole) = groups.get(0) else {
-            continue;
-        };
-        if whole.end() < done {
+    let mut from = 0;
+    while let Some(digit) = next_digit(text.as_bytes(), from) {
+        from = run_end(text, digit, |c| c.is_ascii_digit());
+        let start =
+            run_start(text, digit, digit.saturating_sub(IFSC_BANK), |c| c.is_ascii_alphabetic());
+        if start < digit {
+            // Letters right before the digits: only an IFSC is written so.
+            if let Some(code) = text.get(start..start + IFSC_LENGTH).and_then(ifsc)
+                && label_before(text, start) == Some(Role::Bank(BankCode::Ifsc))
+            {
+                let end = start + IFSC_LENGTH;
+                from = end.max(from);
+                sink(Number {
+                    role: Role::Bank(BankCode::Ifsc),
+                    digits: code.clone(),
+                    written: code,
+                    start,
+                    end,
+                });
+            }
             continue;
         }
-        let role = if groups.name("routing").is_some() {
-            Role::Bank(BankCode::Routing)
-        } else if groups.name("sort").is_some() {
-            Role::Bank(BankCode::SortCode)
-        } else if groups.name("blz").is_some() {
-            Role::Bank(BankCode::Blz)
-        } else if groups.name("bsb").is_some() {
-            Role::Bank(BankCode::Bsb)
-        } else if groups.name("ifsc").is_some() {
-            Role::Bank(BankCode::Ifsc)
-        } else if groups.name("clabe").is_some() {
-            Role::Clabe
-        } else {
-            Role::Account
+        let Some(number) = chain(text, digit, Role::Unknown) else {
+            continue;
         };
-        if let Some(number) = after_label(text, whole.end(), role) {
-            done = number.end;
-            sink(number);
+        if number.written.len() < DIGITS_MIN {
+            continue;
+        }
+        from = number.end.max(from);
+        match label_before(text, digit) {
+            None | Some(Role::Bank(BankCode::Ifsc)) => {}
+            Some(role) => sink(Number { role, ..number }),
         }
     }
 }
 
-fn after_label(text: &str, label_end: usize, role: Role) -> Option<Number> {
-    let mut at = label_end;
-    for _ in 0..LABEL_REACH {
-        let character = char_at(text, at)?;
-        if role == Role::Bank(BankCode::Ifsc)
-            && let Some(code) = text.get(at..at + 11).and_then(ifsc)
-        {
-            return Some(Number {
-                role,
-                digits: code.clone(),
-                written: code,
-                start: at,
-                end: at + 11,
-            });
-        }
-        if character.is_ascii_digit() {
-            break;
-        }
-        // A sentence or a line ends, or another value begins: the label was for something else.
-        if matches!(character, '\n' | ';' | ',' | '{' | '}' | '@') {
-            return None;
-        }
-        at += character.len_utf8();
-    }
-    if !byte(text, at).is_ascii_digit() || super::bytes::byte_before(text, at).is_ascii_alphabetic()
-    {
+/// Characters of an IFSC, and of its bank's letters.
+const IFSC_LENGTH: usize = 11;
+const IFSC_BANK: usize = 4;
+/// The longest label, in bytes.
+const LABEL_MAX: usize = 32;
+
+/// What the nearest label before `at` names, where no other value stands between.
+fn label_before(text: &str, at: usize) -> Option<Role> {
+    let floor = floor_boundary(text, at.saturating_sub(LABEL_MAX + 4 * LABEL_REACH));
+    let window = slice(text, floor, at);
+    let label = patterns::LABEL.as_ref()?.find_iter(window).last()?;
+    let between = slice(window, label.end(), window.len());
+    let apart = between.chars().count() > LABEL_REACH
+        || between.contains(['\n', ';', ',', '{', '}', '@'])
+        || between.bytes().any(|byte| byte.is_ascii_digit());
+    if apart {
         return None;
     }
-    let number = chain(text, at, role)?;
-    (number.written.len() >= DIGITS_MIN).then_some(number)
+    let name = label.as_str().to_lowercase();
+    Some(if name.starts_with("routing") || name == "aba" || name == "rtn" {
+        Role::Bank(BankCode::Routing)
+    } else if name.starts_with("sort") {
+        Role::Bank(BankCode::SortCode)
+    } else if name.starts_with("blz") || name.starts_with("bankleitzahl") {
+        Role::Bank(BankCode::Blz)
+    } else if name == "bsb" {
+        Role::Bank(BankCode::Bsb)
+    } else if name == "ifsc" {
+        Role::Bank(BankCode::Ifsc)
+    } else if name == "clabe" {
+        Role::Clabe
+    } else {
+        Role::Account
+    })
 }
 
 /// The digits from `start` on, over single separators.

@@ -15,9 +15,10 @@
 //! Up to 96 bytes of ciphertext in a field for identifiers: they cannot be told from an identifier.
 //! Ciphers, private alphabets, and messages in the choice of harmless words.
 
-use super::bytes::{byte, byte_before, run_end, slice};
+use super::bytes::{byte, byte_before, next_digit, run_end, slice};
 use super::decode;
 use super::patterns;
+use super::tokens::{self, TOKEN_MIN};
 use memchr::memmem;
 
 /// The shortest run that counts as encoded text whatever it says.
@@ -26,8 +27,6 @@ const RUN_MIN: usize = 16;
 const SHORT_MIN: usize = 8;
 /// Up to here, a run that is no text is taken for an identifier or a digest.
 const OPAQUE_MAX: usize = 128;
-/// Digits without which no number list or hex dump is looked for.
-const DIGITS_MIN: usize = 12;
 
 /// One encoded run in a text.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -48,12 +47,10 @@ pub(super) enum Says {
 }
 
 /// Calls `sink` with every encoded run in `text`.
-pub(super) fn find(text: &str, sink: &mut dyn FnMut(Encoded)) {
+pub(super) fn find(text: &str, tokens: &[(usize, usize)], sink: &mut dyn FnMut(Encoded)) {
     let mut hits = Vec::new();
-    runs(text, &mut hits);
-    if digits_at_least(text, DIGITS_MIN) {
-        numbers(text, &mut hits);
-    }
+    runs(text, tokens, &mut hits);
+    numbers(text, &mut hits);
     uuencoded(text, &mut hits);
     data_uris(text, &mut hits);
     hits.sort_by_key(|hit| (hit.start, usize::MAX - hit.end));
@@ -67,58 +64,18 @@ pub(super) fn find(text: &str, sink: &mut dyn FnMut(Encoded)) {
     }
 }
 
-fn digits_at_least(text: &str, least: usize) -> bool {
-    let mut seen = 0;
-    for chunk in text.as_bytes().chunks(128) {
-        seen += chunk
-            .iter()
-            .fold(0_usize, |count, byte| count + usize::from(byte.wrapping_sub(b'0') < 10));
-        if seen >= least {
-            return true;
-        }
-    }
-    false
-}
-
-const fn is_run(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'_' | b'-')
-}
-
 /// Runs over the alphabets of base64, base32 and hex, alone and as groups of equal chunks.
-fn runs(text: &str, hits: &mut Vec<Encoded>) {
-    let bytes = text.as_bytes();
+fn runs(text: &str, tokens: &[(usize, usize)], hits: &mut Vec<Encoded>) {
     let mut spans: Vec<(usize, usize)> = Vec::new();
-    let mut at = 0;
-    let mut probe = GROUP_MIN - 1;
-    while let Some(value) = bytes.get(probe) {
-        if !is_run(*value) {
-            probe += GROUP_MIN;
-            continue;
-        }
-        let mut start = probe;
-        while start > at && is_run(byte_before(text, start)) {
-            start -= 1;
-        }
-        let mut end = probe + 1;
-        while bytes.get(end).is_some_and(|byte| is_run(*byte)) {
-            end += 1;
-        }
-        at = end;
-        probe = end + GROUP_MIN;
-        if end - start < GROUP_MIN {
-            continue;
-        }
-        grouped(text, &mut spans, start, end, hits);
+    for (start, end) in tokens {
+        grouped(text, &mut spans, *start, *end, hits);
         // The padding belongs to the length of a short run.
-        if end - start >= SHORT_MIN || run_end(text, end, |c| c == '=') - start >= SHORT_MIN {
-            single(text, start, end, hits);
+        if end - start >= SHORT_MIN || run_end(text, *end, |c| c == '=') - start >= SHORT_MIN {
+            single(text, *start, *end, hits);
         }
     }
     close_group(text, &mut spans, hits);
 }
-
-/// The shortest chunk of a wrapped run.
-const GROUP_MIN: usize = 4;
 
 /// Collects chunks of equal length with little between them.
 fn grouped(
@@ -159,9 +116,9 @@ fn close_group(text: &str, spans: &mut Vec<(usize, usize)>, hits: &mut Vec<Encod
     let joined: String = chunks.iter().map(|(from, to)| slice(text, *from, *to)).collect();
     // The last chunk of a wrapped run may be too short to be one of its own.
     let tail_start = run_end(text, *last_end, |c| c.is_whitespace());
-    let tail_end = run_end(text, tail_start, |c| u8::try_from(c).is_ok_and(is_run));
+    let tail_end = run_end(text, tail_start, |c| u8::try_from(c).is_ok_and(tokens::is_token));
     let tail = slice(text, tail_start, tail_end);
-    let whole = !tail.is_empty() && tail.len() < GROUP_MIN && tail_start > *last_end;
+    let whole = !tail.is_empty() && tail.len() < TOKEN_MIN && tail_start > *last_end;
     let candidates =
         [whole.then(|| (format!("{joined}{tail}"), tail_end)), Some((joined, *last_end))];
     for (run, run_stop) in candidates.into_iter().flatten() {
@@ -257,9 +214,22 @@ fn read(run: &str) -> Option<Says> {
 
 /// The first four characters of a short run decide whether it can be base64 of ASCII text.
 fn worth_decoding(run: &str) -> bool {
-    run.len() + 2 >= SHORT_MIN
-        && decode::base64_bytes(run.get(..8).unwrap_or(run))
-            .is_some_and(|bytes| bytes.iter().all(|byte| (0x20..0x7f).contains(byte)))
+    let sextet = |at: usize| -> Option<u8> {
+        Some(match byte(run, at) {
+            letter @ b'A'..=b'Z' => letter - b'A',
+            letter @ b'a'..=b'z' => letter - b'a' + 26,
+            digit @ b'0'..=b'9' => digit - b'0' + 52,
+            b'+' | b'-' => 62,
+            b'/' | b'_' => 63,
+            _ => return None,
+        })
+    };
+    let (Some(a), Some(b), Some(c), Some(d)) = (sextet(0), sextet(1), sextet(2), sextet(3)) else {
+        return false;
+    };
+    [(a << 2) | (b >> 4), (b << 4) | (c >> 2), (c << 6) | d]
+        .iter()
+        .all(|byte| (0x20..0x7f).contains(byte))
 }
 
 /// At least so many different characters: no rule, no repetition.
@@ -287,6 +257,64 @@ fn is_item(text: &str) -> bool {
 
 /// Hex dumps, lists of character codes, bits.
 fn numbers(text: &str, hits: &mut Vec<Encoded>) {
+    let mut from = 0;
+    while let Some(digit) = next_digit(text.as_bytes(), from) {
+        let (start, end, groups) = region(text, digit, from);
+        if groups >= LIST_MIN || end - start >= BITS_MIN {
+            lists(text, start, end, hits);
+        }
+        from = end.max(digit + 1);
+    }
+}
+
+/// Groups of a list, and bits without separators, from which on a list is read.
+const LIST_MIN: usize = 8;
+const BITS_MIN: usize = 32;
+
+/// The list around the digit at `at`: short groups of hex digits with a separator between them.
+fn region(text: &str, at: usize, floor: usize) -> (usize, usize, usize) {
+    let is_digit = |byte: u8| byte.is_ascii_hexdigit() || matches!(byte, b'x' | b'X');
+    let is_separator =
+        |byte: u8| matches!(byte, b' ' | b':' | b';' | b',' | b'_' | b'|' | b'-' | b'\n' | b'\r');
+    let mut start = at;
+    let mut length = 0;
+    while start > floor {
+        let before = byte_before(text, start);
+        if is_digit(before) && length < GROUP_MAX {
+            length += 1;
+        } else if is_separator(before) && length <= GROUP_MAX {
+            length = 0;
+        } else {
+            break;
+        }
+        start -= 1;
+    }
+    let mut end = at;
+    let mut groups = 1;
+    let mut gap = 0;
+    loop {
+        let next = byte(text, end);
+        if is_digit(next) {
+            if gap > 0 {
+                groups += 1;
+            }
+            gap = 0;
+        } else if is_separator(next) && gap < 2 {
+            gap += 1;
+        } else {
+            break;
+        }
+        end += 1;
+    }
+    let before = slice(text, start, at).bytes().filter(|byte| is_separator(*byte)).count();
+    (start, end, groups + before)
+}
+
+/// Digits of one group: eight bits, or `0x` and two digits.
+const GROUP_MAX: usize = 8;
+
+fn lists(whole: &str, from: usize, to: usize, hits: &mut Vec<Encoded>) {
+    let text = slice(whole, from, to);
     let mut each = |pattern: &patterns::Pattern,
                     decode: &dyn Fn(&str) -> Option<Vec<u8>>,
                     like_words: bool| {
@@ -303,8 +331,8 @@ fn numbers(text: &str, hits: &mut Vec<Encoded>) {
                 hits.push(Encoded {
                     says: Says::Text(says),
                     run: found.as_str().split_whitespace().collect(),
-                    start: found.start(),
-                    end: found.end(),
+                    start: from + found.start(),
+                    end: from + found.end(),
                 });
             }
         }

@@ -4,7 +4,7 @@
 //! that write plain ASCII letters or digits, which nobody needs to escape. One escape that cannot
 //! be decoded is kept as it stands; the rest of the text is decoded all the same.
 
-use super::bytes::{byte, char_at, run_end, slice};
+use super::bytes::{byte, char_at, floor_boundary, run_end, slice};
 use super::patterns;
 use super::view::{Rewriter, View};
 use memchr::{memchr_iter, memmem};
@@ -422,8 +422,38 @@ pub(super) fn refang(view: &View<'_>) -> Option<Unescaped> {
     rewriter.finish().map(|view| Unescaped { view, spelled: Vec::new() })
 }
 
-fn might_be_fanged(text: &str) -> bool {
-    patterns::FANG_SIGN.as_ref().is_some_and(|signs| signs.is_match(text))
+/// Whether [`refang`] could have something to do.
+pub(super) fn might_be_fanged(text: &str) -> bool {
+    let bytes = text.as_bytes();
+    [&b"xxp"[..], b"XXP", b"xxP", b"XXp", b"**p", b"__p", b"**P"]
+        .iter()
+        .any(|sign| memmem::find(bytes, sign).is_some())
+        || is_written_out(text)
+}
+
+/// Whether a sign of an address stands in brackets.
+pub(super) fn is_written_out(text: &str) -> bool {
+    let bytes = text.as_bytes();
+    let in_brackets = |at: usize| {
+        let skip = |at: usize| at + usize::from(matches!(byte(text, at), b' ' | b'\t'));
+        let start = skip(at + 1);
+        let window = slice(text, start, floor_boundary(text, start + 5));
+        ["dot", "punkt", "at", "a", ".", "@", "://", ":", "/"].iter().any(|sign| {
+            window.get(..sign.len()).is_some_and(|head| head.eq_ignore_ascii_case(sign))
+                && matches!(byte(text, skip(start + sign.len())), b']' | b')' | b'}' | b'>')
+        })
+    };
+    memchr::memchr3_iter(b'[', b'(', b'{', bytes).any(in_brackets)
+        || memchr_iter(b'<', bytes).any(in_brackets)
+        || has_dot_word(text)
+}
+
+/// Whether a text writes links so that nobody follows them: what it names is bad.
+pub(super) fn is_defanged(text: &str) -> bool {
+    let bytes = text.as_bytes();
+    [&b"xxp"[..], b"XXP", b"[.]", b"(.)", b"{.}", b"[@]"]
+        .iter()
+        .any(|sign| memmem::find(bytes, sign).is_some())
 }
 
 /// `drop at exfil dot example dot net`, `exfil dot example dot net slash x`.
@@ -433,34 +463,50 @@ pub(super) fn spoken(view: &View<'_>) -> Option<Unescaped> {
         return None;
     }
     let sign = patterns::DOT_SIGN.as_ref()?;
+    let spoken = patterns::SPOKEN.as_ref()?;
     let mut rewriter = Rewriter::new(view);
-    for groups in patterns::SPOKEN.as_ref()?.captures_iter(text) {
-        let (Some(whole), Some(domain)) = (groups.get(0), groups.get(2)) else {
-            continue;
-        };
-        if !sign.is_match(domain.as_str()) {
+    let mut done = 0;
+    for dot in patterns::DOT_WORD.as_ref()?.find_iter(text) {
+        if dot.start() < done {
             continue;
         }
-        let mut written = String::new();
-        if let Some(local) = groups.get(1) {
-            written.push_str(local.as_str());
-            written.push('@');
-        }
-        written.push_str(&sign.replace_all(domain.as_str(), "."));
-        if let Some(path) = groups.get(3) {
-            for word in path.as_str().split_whitespace() {
-                if word.eq_ignore_ascii_case("slash") {
-                    written.push('/');
-                } else {
-                    written.push_str(word);
+        // The words around the dot are near it.
+        let from = floor_boundary(text, dot.start().saturating_sub(SPOKEN_REACH)).max(done);
+        let to = floor_boundary(text, dot.end() + 4 * SPOKEN_REACH);
+        let window = slice(text, from, to);
+        for groups in spoken.captures_iter(window) {
+            let (Some(whole), Some(domain)) = (groups.get(0), groups.get(2)) else {
+                continue;
+            };
+            if !sign.is_match(domain.as_str()) {
+                continue;
+            }
+            let mut written = String::new();
+            if let Some(local) = groups.get(1) {
+                written.push_str(local.as_str());
+                written.push('@');
+            }
+            written.push_str(&sign.replace_all(domain.as_str(), "."));
+            if let Some(path) = groups.get(3) {
+                for word in path.as_str().split_whitespace() {
+                    if word.eq_ignore_ascii_case("slash") {
+                        written.push('/');
+                    } else {
+                        written.push_str(word);
+                    }
                 }
             }
+            rewriter.keep_to(from + whole.start());
+            rewriter.replace_to(from + whole.end(), &written);
+            done = from + whole.end();
         }
-        rewriter.keep_to(whole.start());
-        rewriter.replace_to(whole.end(), &written);
+        done = done.max(dot.end());
     }
     rewriter.finish().map(|view| Unescaped { view, spelled: Vec::new() })
 }
+
+/// Bytes before a spoken dot in which its address begins.
+const SPOKEN_REACH: usize = 96;
 
 fn has_dot_word(text: &str) -> bool {
     patterns::DOT_WORD.as_ref().is_some_and(|dot| dot.is_match(text))
@@ -468,12 +514,7 @@ fn has_dot_word(text: &str) -> bool {
 
 /// Whether [`spoken`] or [`letter_spaced`] could have something to do.
 pub(super) fn has_spoken_sign(text: &str) -> bool {
-    let bytes = text.as_bytes();
-    let single = memchr_iter(b' ', bytes).any(|at| {
-        // Three single characters in a row: ` a b c `.
-        byte(text, at + 2) == b' ' && byte(text, at + 4) == b' '
-    });
-    single || has_dot_word(text)
+    super::tokens::has_spaced_letters(text) || has_dot_word(text)
 }
 
 /// `h t t p s : / / a . b`: single characters with single spaces between them.

@@ -135,6 +135,9 @@ pub(super) fn is_link(text: &str, start: usize, end: usize, place: Place) -> boo
     if let Some(is_address) = dotted_quad(text, start, end, place, after) {
         return is_address;
     }
+    if place.only_host && start == 0 && canonical.starts_with("www.") && after != Follows::Code {
+        return true;
+    }
     if !tlds::exists(last) || name.contains("..") {
         return false;
     }

@@ -37,6 +37,7 @@ mod scanner;
 mod sentence;
 mod sources;
 mod tlds;
+mod tokens;
 mod view;
 mod views;
 mod wallet;

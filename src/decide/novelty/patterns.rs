@@ -21,33 +21,28 @@ macro_rules! patterns {
 patterns! {
     /// RFC 2047 encoded word; the third group is the start of the next one.
     ENCODED_WORD = r"=\?[A-Za-z0-9_.:*-]{1,40}\?([BbQq])\?([^?\s]{1,4096})\?=(?:[ \t\r\n]+(=\?))?";
-    /// Anything that refanging may change.
-    FANG_SIGN = r"(?i)hxx|h\*\*p|h__p|[\[({<][ \t]?(?:\.|@|dot|at|a|punkt|:|/)[ \t]?(?:/[ \t]?)?[\])}>]";
     /// A defanged scheme, or a sign in brackets.
     FANG = concat!(
         r"(?i)h(?:xx|\*\*|__)(ps?)\b",
         r"|[ \t]?[\[({<][ \t]?(\.|dot|punkt|@|at|a|:|:/{2}|/)[ \t]?[\])}>][ \t]?",
     );
     /// A word for a dot between other words.
-    DOT_WORD = r"(?i-u)[\s(\[](?:dot|period|punkt|punto|point)[\s)\]]";
+    DOT_WORD = r"(?-u)[ \n(\[](?:dot|DOT|Dot|period|PERIOD|Period|punkt|PUNKT|Punkt)[ \n)\]]";
     /// The same with its white space, to be replaced.
-    DOT_SIGN = r"(?i)\s+[(\[]?(?:dot|period|punkt|punto|point)[)\]]?\s+";
+    DOT_SIGN = r"(?i)\s+[(\[]?(?:dot|period|punkt)[)\]]?\s+";
     /// An address or a host in words: local part, domain, path.
     SPOKEN = concat!(
         r"(?i)(?:([\w.+-]+)\s+[(\[]?(?:at-sign|at|arroba|@)[)\]]?\s+)?",
-        r"([\w-]+(?:(?:\s+[(\[]?(?:dot|period|punkt|punto|point)[)\]]?\s+|\.)[\w-]+)+)",
+        r"([\w-]+(?:(?:\s+[(\[]?(?:dot|period|punkt)[)\]]?\s+|\.)[\w-]+)+)",
         r"((?:\s+slash\s+[\w.-]+)*)",
     );
-    /// Labels before an account number, by what they name.
+    /// Labels before an account number. Searched in a small window before each number.
     LABEL = concat!(
-        r"(?i)(?P<routing>routing|\baba\b|\brtn\b)",
-        r"|(?P<sort>sort[ _-]?code)",
-        r"|(?P<blz>\bblz\b|bankleitzahl)",
-        r"|(?P<bsb>\bbsb\b)",
-        r"|(?P<ifsc>\bifsc\b)",
-        r"|(?P<clabe>clabe)",
-        r"|(?P<account>account|\bacct|\ba/c\b|\bacc(?:\.|\s+no)|konto|\bkto\b|cuenta|\bcompte|\bconto\b|rekening",
-        r"|\bconta\b|hesap|rachun|сч[её]т|账号|账户|帐号|帳號|口座|계좌|\biban\b|wallet|beneficiary)",
+        r"(?i)routing|(?-u:\b)aba(?-u:\b)|(?-u:\b)rtn(?-u:\b)|sort[ _-]?code|(?-u:\b)blz(?-u:\b)|bankleitzahl",
+        r"|(?-u:\b)bsb(?-u:\b)|(?-u:\b)ifsc(?-u:\b)|clabe|account|(?-u:\b)acct|(?-u:\b)a/c(?-u:\b)",
+        r"|(?-u:\b)acc(?:\.|\s+no)|konto|(?-u:\b)kto(?-u:\b)|cuenta|(?-u:\b)compte|(?-u:\b)conto(?-u:\b)",
+        r"|rekening|(?-u:\b)conta(?-u:\b)|hesap|rachun|сч[её]т|账号|账户|帐号|帳號|口座|계좌|(?-u:\b)iban(?-u:\b)",
+        r"|wallet|beneficiary",
     );
     /// A short text that is an address, a link or a pair.
     SHORT_ITEM = r"^(?:[^\s@]+@[^\s@]+\.[A-Za-z]{2,}|[a-z]{2,10}://\S+|(?:[a-z0-9-]+\.)+[a-z]{2,}(?:/\S*)?|[A-Za-z_][\w.-]*[=:][^\s=:].*)$";

@@ -12,7 +12,7 @@ use super::sources::Known;
 use super::view::{View, found};
 use super::views::{self, Side};
 use super::{
-    Finding, Kind, Resemblance, ToolText, email, iban, invisible, link, link_form, wallet,
+    Finding, Kind, Resemblance, ToolText, email, iban, invisible, link, link_form, tokens, wallet,
 };
 use crate::decide::json::{Json, MAX_DEPTH, pointer_to};
 use crate::decide::text::head;
@@ -208,7 +208,7 @@ impl<'a> Scanner<'a> {
         if views.exhausted {
             self.spend(Spent::Escapes);
         }
-        let mut links_told = Vec::new();
+        let mut links_told = BTreeSet::new();
         for seen in &views.seen {
             holds = holds.max(self.view(&seen.view, original, text, &mut links_told));
             for (start, end) in &seen.spelled {
@@ -289,7 +289,7 @@ impl<'a> Scanner<'a> {
             if over && link::is_plain(&link) {
                 holds = Holds::Item;
                 let whole = Text { original: Some(original), ..text };
-                self.link(&link, &view, original, whole, &mut Vec::new());
+                self.link(&link, &view, original, whole, &mut BTreeSet::new());
             }
         }
         holds
@@ -300,7 +300,7 @@ impl<'a> Scanner<'a> {
         view: &View<'_>,
         original: &str,
         text: Text<'_>,
-        links_told: &mut Vec<usize>,
+        links_told: &mut BTreeSet<usize>,
     ) -> Holds {
         let mut holds = Holds::Nothing;
         let place = text.place;
@@ -312,6 +312,7 @@ impl<'a> Scanner<'a> {
             })
         };
 
+        let tokens = tokens::find(shows);
         let mut emails = Vec::new();
         email::find(shows, place, &mut |email| emails.push(email));
         for email in emails {
@@ -345,11 +346,11 @@ impl<'a> Scanner<'a> {
         }
 
         if super::bytes::next_digit(shows.as_bytes(), 0).is_some() {
-            holds = holds.max(self.accounts(view, original, text, &counts));
+            holds = holds.max(self.accounts(view, &tokens, original, text, &counts));
         }
 
         let mut runs = Vec::new();
-        encoded::find(shows, &mut |run| runs.push(run));
+        encoded::find(shows, &tokens, &mut |run| runs.push(run));
         for run in runs {
             if !counts(run.start, run.end) {
                 continue;
@@ -366,7 +367,7 @@ impl<'a> Scanner<'a> {
         view: &View<'_>,
         original: &str,
         text: Text<'_>,
-        links_told: &mut Vec<usize>,
+        links_told: &mut BTreeSet<usize>,
     ) {
         let hides = view.hides(link.start, link.end);
         let written = slice(&view.text, link.start, link.end);
@@ -382,7 +383,7 @@ impl<'a> Scanner<'a> {
         if text.original.is_none() && links_told.contains(&start) {
             return;
         }
-        links_told.push(start);
+        links_told.insert(start);
         let resembles = self.resembling_link(link, hides);
         self.push(
             Kind::Link,
@@ -395,6 +396,7 @@ impl<'a> Scanner<'a> {
     fn accounts(
         &mut self,
         view: &View<'_>,
+        tokens: &[(usize, usize)],
         original: &str,
         text: Text<'_>,
         counts: &dyn Fn(usize, usize) -> bool,
@@ -406,7 +408,8 @@ impl<'a> Scanner<'a> {
         iban::find(shows, place, &mut |iban| ibans.push(iban));
         let mut whole = false;
         for iban in ibans {
-            if !counts(iban.start, iban.end) {
+            // A joined text has the shape of a number too easily.
+            if !counts(iban.start, iban.end) || (text.seams.is_some() && !iban.valid) {
                 continue;
             }
             holds = holds.max(if iban.valid { Holds::Item } else { Holds::Fragment });
@@ -425,7 +428,7 @@ impl<'a> Scanner<'a> {
             );
         }
         let mut wallets = Vec::new();
-        wallet::find(shows, place, &mut |wallet| wallets.push(wallet));
+        wallet::find(shows, tokens, place, &mut |wallet| wallets.push(wallet));
         for wallet in wallets {
             if !counts(wallet.start, wallet.end) {
                 continue;
@@ -691,7 +694,7 @@ fn shown<'o>(
 /// Whether a decoded text is nothing but one more encoded run: then only that is told.
 fn is_one_run(says: &str) -> bool {
     let mut whole = false;
-    encoded::find(says, &mut |run| {
+    encoded::find(says, &tokens::find(says), &mut |run| {
         whole |= matches!(run.says, Says::Text(_)) && (run.end - run.start) * 10 >= says.len() * 9;
     });
     whole

@@ -16,7 +16,7 @@ use super::link_form::Link;
 use super::place::Place;
 use super::view::View;
 use super::views::{self, Side};
-use super::{email, iban, link, wallet};
+use super::{email, iban, link, tokens, wallet};
 use crate::decide::text::is_invisible;
 
 /// What the views of one source may cost, in bytes beyond the source itself; escapes past it make
@@ -104,7 +104,7 @@ impl Known {
         iban::shapes(text, &mut |number| {
             self.ibans.insert(number);
         });
-        wallet::find(text, place, &mut |found| {
+        wallet::find(text, &tokens::find(text), place, &mut |found| {
             if !view.hides(found.start, found.end) {
                 self.wallets.insert(found.item);
             }
@@ -188,12 +188,7 @@ impl Known {
     /// "alice (at) contoso (dot) com": how people write an address that they do want used, unless
     /// the text defangs links, which says the opposite.
     fn add_written_out(&mut self, text: &str) {
-        let lower = text.to_ascii_lowercase();
-        let defangs = lower.contains("hxxp")
-            || lower.contains("[.]")
-            || lower.contains("(.)")
-            || lower.contains("[@]");
-        if defangs {
+        if !escapes::is_written_out(text) || escapes::is_defanged(text) {
             return;
         }
         let raw = View::raw(text);
@@ -367,7 +362,9 @@ fn digit_chains(text: &str, numbers: &mut BTreeSet<String>) -> Vec<Number> {
                 if joined.len() > JOINED_DIGITS {
                     break;
                 }
-                numbers.insert(bank::comparable(&joined));
+                if joined.len() >= bank::DIGITS_MIN {
+                    numbers.insert(bank::comparable(&joined));
+                }
             }
         }
         // One digit each: `9 8 7 6 …` as a whole, however many groups.

@@ -80,15 +80,7 @@ pub(super) fn all<'t>(text: &'t str, side: Side, bytes: &mut usize) -> Views<'t>
 fn has_escape(text: &str) -> bool {
     let bytes = text.as_bytes();
     memchr::memchr3(b'%', b'&', b'\\', bytes).is_some()
-        || memchr::memchr3(b'=', b'[', b'(', bytes).is_some()
-        || memchr::memchr3(b'+', b'{', b'<', bytes).is_some()
-        || may_be_spoken(text)
-}
-
-/// White space around a short word or a single character, or `hxxp`.
-fn may_be_spoken(text: &str) -> bool {
-    memchr::memmem::find(text.as_bytes(), b"xx").is_some()
-        || memchr::memmem::find(text.as_bytes(), b"XX").is_some()
-        || memchr::memmem::find(text.as_bytes(), b"**").is_some()
+        || memchr::memchr2(b'=', b'+', bytes).is_some()
+        || escapes::might_be_fanged(text)
         || escapes::has_spoken_sign(text)
 }

@@ -14,7 +14,7 @@
 //! Addresses of chains without a checksum that is checked here; card numbers with a mistyped digit
 //! outside a field for cards.
 
-use super::bytes::{byte, byte_before, char_at, next_digit, run_end, slice};
+use super::bytes::{byte, byte_before, char_at, next_digit, slice};
 use super::place::Place;
 
 /// One card or wallet in a text: its typed canonical form.
@@ -30,9 +30,14 @@ const ADDRESS_MIN: usize = 26;
 const ADDRESS_MAX: usize = 90;
 
 /// Calls `sink` with every card and wallet in `text`.
-pub(super) fn find(text: &str, place: Place, sink: &mut dyn FnMut(Wallet)) {
+pub(super) fn find(
+    text: &str,
+    tokens: &[(usize, usize)],
+    place: Place,
+    sink: &mut dyn FnMut(Wallet),
+) {
     cards(text, place, sink);
-    addresses(text, sink);
+    addresses(text, tokens, sink);
 }
 
 fn cards(text: &str, place: Place, sink: &mut dyn FnMut(Wallet)) {
@@ -114,28 +119,20 @@ fn luhn(digits: &str) -> bool {
     sum % 10 == 0
 }
 
-fn addresses(text: &str, sink: &mut dyn FnMut(Wallet)) {
-    let bytes = text.as_bytes();
-    let is_address = |byte: u8| byte.is_ascii_alphanumeric();
-    let mut at = 0;
-    // A run of at least ADDRESS_MIN covers one of the offsets that this stride visits.
-    let mut probe = ADDRESS_MIN - 1;
-    while let Some(value) = bytes.get(probe) {
-        if !is_address(*value) {
-            probe += ADDRESS_MIN;
+fn addresses(text: &str, tokens: &[(usize, usize)], sink: &mut dyn FnMut(Wallet)) {
+    for (token_start, token_end) in tokens {
+        if token_end - token_start < ADDRESS_MIN {
             continue;
         }
-        let mut start = probe;
-        while start > at && is_address(byte_before(text, start)) {
-            start -= 1;
-        }
-        let end = run_end(text, probe, |c| c.is_ascii_alphanumeric());
-        at = end;
-        probe = end + ADDRESS_MIN;
-        if (ADDRESS_MIN..=ADDRESS_MAX).contains(&(end - start))
-            && let Some(item) = address(slice(text, start, end))
-        {
-            sink(Wallet { item, start, end });
+        let mut start = *token_start;
+        for run in slice(text, *token_start, *token_end).split(['+', '/', '_', '-']) {
+            let end = start + run.len();
+            if (ADDRESS_MIN..=ADDRESS_MAX).contains(&run.len())
+                && let Some(item) = address(run)
+            {
+                sink(Wallet { item, start, end });
+            }
+            start = end + 1;
         }
     }
 }
