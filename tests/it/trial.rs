@@ -10,7 +10,8 @@ const LARGEST_QUESTION: usize = 8_000;
 /// `judged` stands for a call that the judge is asked about.
 #[track_caller]
 fn check(file: &str, text: &str, expected: &[&str]) {
-    let file = judgement_file::parse(text).unwrap_or_else(|problems| panic!("{file}: {problems:?}"));
+    let file =
+        judgement_file::parse(text).unwrap_or_else(|problems| panic!("{file}: {problems:?}"));
     let policy = file.version.policy.as_ref();
     let modes = policy.map(|policy| policy.modes.clone()).unwrap_or_default();
     let request = file.body.into_request(None, &modes).unwrap();
