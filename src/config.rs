@@ -249,7 +249,27 @@ pub fn load(flags: &Flags) -> Result<Config, Problems> {
         return Err(Problems(unreadable));
     }
     let file = file.as_ref().map(|(path, text)| (*path, text.as_str()));
-    resolve(file, &environment, &flags.set)
+    let config = resolve(file, &environment, &flags.set)?;
+    if !is_named {
+        check_unnamed_file(&config)?;
+    }
+    Ok(config)
+}
+
+/// A file that is merely found in the current folder may have come with somebody else's work: it
+/// may not say to whom the key in the environment is sent.
+fn check_unnamed_file(config: &Config) -> Result<(), Problems> {
+    let judge = &config.judge;
+    let from_file = matches!(judge.base_url.origin, Origin::File(_));
+    if judge.api_key.value.is_none() || !from_file {
+        return Ok(());
+    }
+    Err(Problems(vec![Problem {
+        key: "judge.base_url".to_owned(),
+        origin: judge.base_url.origin.clone(),
+        text: "a file that was only found here may not say where the key goes".to_owned(),
+        hint: Some("name the file with `--config`, or set APPROVER_JUDGE_BASE_URL".to_owned()),
+    }]))
 }
 
 /// The variables that are text; and one problem for each of ours that is not.

@@ -52,6 +52,8 @@ pub enum Command {
         #[command(flatten)]
         flags: Flags,
     },
+    /// Search the arguments of tool calls for items that nobody mentioned: JSON lines in and out
+    Scan(scan::Args),
     /// Judge fixtures and external cases offline, and report in figures
     Eval {
         /// The command's own arguments.
@@ -61,8 +63,6 @@ pub enum Command {
         #[command(flatten)]
         flags: Flags,
     },
-    /// Run the detectors over JSON lines from standard input
-    Scan(scan::Args),
     /// Print every setting with its origin, secrets masked
     Config(config::Args),
 }
@@ -82,6 +82,7 @@ pub fn run(cli: Cli, output: &mut dyn Write) -> anyhow::Result<u8> {
             let (mut input, mut errors) = (io::stdin().lock(), io::stderr().lock());
             Ok(policy::run(&command, &operator, &mut input, output, &mut errors)?)
         }
+        Command::Scan(args) => Ok(scan::run_files(&args, output)?.code()),
         Command::Eval { args, flags } => {
             let configured = || eval_backend(&load(&flags)?);
             // A handler that cannot be installed leaves the signal's default: the run just ends.
@@ -95,7 +96,6 @@ pub fn run(cli: Cli, output: &mut dyn Write) -> anyhow::Result<u8> {
             let streams = eval::Streams { output, errors: &mut errors, progress: true };
             runtime()?.block_on(eval::run(args, configured, interrupted, streams))
         }
-        Command::Scan(args) => Ok(scan::run_files(&args, output)?.code()),
         Command::Config(args) => config::run(&args, output).map(|()| 0),
     }
 }

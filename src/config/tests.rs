@@ -304,3 +304,15 @@ fn a_variable_of_ours_that_is_no_text_is_not_overlooked() {
     let keys: Vec<&str> = problems.iter().map(|problem| problem.key.as_str()).collect();
     assert_eq!(keys, ["APPROVER_JUDGE_API_KEY"]);
 }
+
+#[test]
+fn a_file_that_was_only_found_does_not_direct_the_key() {
+    let file = "[judge]\nbase_url = \"https://judge.example/v1\"\nmodel = \"m\"\n";
+    let key = [("APPROVER_JUDGE_API_KEY", "sk-secret")];
+    let problems = check_unnamed_file(&good(file, &key, &[])).unwrap_err().to_string();
+    assert!(problems.starts_with("`judge.base_url` (approver.toml): a file that was only found"));
+    assert!(!problems.contains("sk-secret"));
+    assert!(check_unnamed_file(&good(file, &[], &[])).is_ok());
+    let own = [key[0], ("APPROVER_JUDGE_BASE_URL", "https://own.example/v1")];
+    assert!(check_unnamed_file(&good(file, &own, &[])).is_ok());
+}

@@ -33,13 +33,13 @@ impl Document {
         let (table, errors) = DeTable::parse_recoverable(text);
         let breaks: Vec<usize> = text.match_indices('\n').map(|(at, _)| at).collect();
         if !errors.is_empty() {
-            return Err(errors
-                .iter()
-                .map(|error| {
-                    let line = error.span().map(|span| line_at(&breaks, &span));
-                    (line, Problem::new("$", sentence(error.message())))
-                })
-                .collect());
+            let locate = |error: &toml::de::Error| {
+                let line = error.span().map(|span| line_at(&breaks, &span));
+                (line, Problem::new("$", sentence(error.message())))
+            };
+            let mut located: Vec<Located> = errors.iter().map(locate).collect();
+            located.sort_by_key(|(line, _)| *line);
+            return Err(located);
         }
         let mut reader = Reader { breaks, lines: BTreeMap::new(), problems: Vec::new() };
         let value = reader.table("$", table.get_ref());

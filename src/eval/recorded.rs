@@ -1,8 +1,9 @@
 //! Answers that were given before, by the digest of the question: our own saved runs, and the
 //! answer file of OpenAI's Batch API.
 //!
-//! An answer counts only for the very prompt that it was given to. Where a file answers one prompt
-//! several times, the first answer counts. Nothing here asks anybody.
+//! An answer counts only for the very prompt that it was given to. Where a saved run answers one
+//! prompt several times, each call gets its own answer back; else the first counts. Nothing here
+//! asks anybody.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -12,6 +13,7 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 
+use super::case::Labels;
 use super::load::{FileProblem, lines};
 use super::save::{FORMAT, FORMAT_VERSION, Header, Line, failure_of_word};
 use crate::decide::prompt;
@@ -27,11 +29,18 @@ const UNNAMED: &str = "unnamed";
 /// Recorded answers.
 #[derive(Debug, Clone, Default)]
 pub struct Recording {
-    answers: BTreeMap<String, Entry>,
+    answers: BTreeMap<String, Vec<Given>>,
     header: Option<Header>,
 }
 
 type Entry = (Result<Reply, JudgeFailure>, Option<Duration>);
+
+/// An answer, and the call that it was given about where the file says so.
+#[derive(Debug, Clone)]
+struct Given {
+    about: Option<[String; 3]>,
+    entry: Entry,
+}
 
 impl Recording {
     /// Reads a saved run or a Batch API answer file, told apart by the first line.
@@ -65,9 +74,12 @@ impl Recording {
         if problems.is_empty() { Ok(recording) } else { Err(problems) }
     }
 
-    /// The answer to a prompt, and how long it took where that is known.
-    pub(super) fn answer(&self, digest: &str) -> Option<Entry> {
-        self.answers.get(digest).cloned()
+    /// The answer to a prompt about a call, and how long it took where that is known.
+    pub(super) fn answer(&self, digest: &str, labels: &Labels) -> Option<Entry> {
+        let about = [&*labels.suite, &*labels.fixture, &*labels.call];
+        let answers = self.answers.get(digest)?;
+        let own = answers.iter().find(|given| given.about.as_ref().is_some_and(|of| *of == about));
+        own.or_else(|| answers.first()).map(|given| given.entry.clone())
     }
 
     /// How many prompts are answered.
@@ -143,7 +155,8 @@ impl Recording {
                 .map_err(|_error| "a latency is a positive number of milliseconds".to_owned())
         });
         let latency = latency.transpose()?;
-        self.answers.entry(digest).or_insert((reply, latency));
+        let about = Some([line.suite, line.fixture, line.call]);
+        self.answers.entry(digest).or_default().push(Given { about, entry: (reply, latency) });
         Ok(())
     }
 
@@ -163,7 +176,8 @@ impl Recording {
             }
             (None, None) => Err(JudgeFailure::Malformed),
         };
-        self.answers.entry(line.custom_id).or_insert((reply, None));
+        let given = Given { about: None, entry: (reply, None) };
+        self.answers.entry(line.custom_id).or_default().push(given);
         Ok(())
     }
 }

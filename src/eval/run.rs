@@ -273,11 +273,12 @@ async fn decide(case: Case, settings: &Settings, judge: &JudgeKind, record: &mut
             let prompt = question.prompt();
             record.prompt_digest = Some(prompt.digest.clone());
             record.prompt_bytes = Some(prompt.system.len() + prompt.user.len());
-            let (reply, latency) = match ask(prompt, judge, hand_written.as_deref()).await {
-                Asked::Answered { reply, latency } => (reply, latency),
-                Asked::Nobody => return record.ending = Ending::WouldAsk,
-                Asked::Missing => return record.ending = Ending::NoAnswer,
-            };
+            let (reply, latency) =
+                match ask(prompt, judge, &record.labels, hand_written.as_deref()).await {
+                    Asked::Answered { reply, latency } => (reply, latency),
+                    Asked::Nobody => return record.ending = Ending::WouldAsk,
+                    Asked::Missing => return record.ending = Ending::NoAnswer,
+                };
             record.answered = Some(Answered {
                 answer: reply.as_ref().map(|reply| reply.text.clone()).map_err(|failure| *failure),
                 model: reply.as_ref().ok().map(|reply| reply.model.clone()),
@@ -304,7 +305,12 @@ enum Asked {
     Missing,
 }
 
-async fn ask(prompt: &Prompt, judge: &JudgeKind, hand_written: Option<&str>) -> Asked {
+async fn ask(
+    prompt: &Prompt,
+    judge: &JudgeKind,
+    labels: &Labels,
+    hand_written: Option<&str>,
+) -> Asked {
     match judge {
         JudgeKind::Nobody => Asked::Nobody,
         JudgeKind::HandWritten => match hand_written {
@@ -318,7 +324,7 @@ async fn ask(prompt: &Prompt, judge: &JudgeKind, hand_written: Option<&str>) -> 
                 latency: None,
             },
         },
-        JudgeKind::Recorded(recording) => match recording.answer(&prompt.digest) {
+        JudgeKind::Recorded(recording) => match recording.answer(&prompt.digest, labels) {
             None => Asked::Missing,
             Some((reply, latency)) => Asked::Answered { reply, latency },
         },

@@ -1,5 +1,9 @@
 //! Integration tests, one binary.
 
+mod eval;
+mod eval_command;
+mod eval_load;
+mod eval_run;
 mod faults;
 mod judge_conformance;
 mod judge_http;
@@ -8,7 +12,9 @@ mod judge_wire;
 mod live;
 mod plan;
 mod policy;
+mod policy_command;
 mod prompts;
+mod readme;
 mod service;
 mod settle;
 mod tidy;

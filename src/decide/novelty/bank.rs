@@ -16,11 +16,8 @@
 //! A number without label in a field without a name for it; labels in languages that are not in
 //! the list.
 
-use std::sync::LazyLock;
-
-use regex::Regex;
-
 use super::bytes::{byte, char_at, next_digit, run_end, slice};
+use super::patterns;
 use super::place::{BankCode, Place};
 
 /// Digits of an account number.
@@ -63,6 +60,7 @@ pub(super) fn comparable(digits: &str) -> String {
 pub(super) fn field(text: &str, place: Place) -> Option<Number> {
     let role = match place.bank {
         Some(bank) => Role::Bank(bank),
+        None if place.clabe => Role::Clabe,
         None if place.account => Role::Account,
         None => return None,
     };
@@ -105,23 +103,10 @@ fn ifsc(text: &str) -> Option<String> {
 
 /// Calls `sink` with every labelled number in `text`.
 pub(super) fn labelled(text: &str, sink: &mut dyn FnMut(Number)) {
-    static LABEL: LazyLock<Option<Regex>> = LazyLock::new(|| {
-        Regex::new(concat!(
-            r"(?i)(?P<routing>routing|\baba\b|\brtn\b)",
-            r"|(?P<sort>sort[ _-]?code|bankleitzahl-uk)",
-            r"|(?P<blz>\bblz\b|bankleitzahl)",
-            r"|(?P<bsb>\bbsb\b)",
-            r"|(?P<ifsc>\bifsc\b)",
-            r"|(?P<clabe>clabe)",
-            r"|(?P<account>account|\bacct|\ba/c\b|\bacc(?:\.|\s+no)|konto|\bkto\b|cuenta|\bcompte|\bconto\b|rekening",
-            r"|\bconta\b|hesap|rachun|\bнуме?р\b|сч[её]т|账号|账户|帐号|帳號|口座|계좌|\biban\b|wallet|beneficiary)",
-        ))
-        .ok()
-    });
     if next_digit(text.as_bytes(), 0).is_none() {
         return;
     }
-    let Some(label) = LABEL.as_ref() else {
+    let Some(label) = patterns::LABEL.as_ref() else {
         return;
     };
     let mut done = 0;
@@ -191,6 +176,8 @@ pub(super) fn chain(text: &str, start: usize, role: Role) -> Option<Number> {
     let mut written = String::new();
     let mut at = start;
     let mut end = start;
+    let mut between = None;
+    let mut lengths = Vec::new();
     loop {
         let group_end = run_end(text, at, |c| c.is_ascii_digit());
         let group = slice(text, at, group_end);
@@ -198,18 +185,27 @@ pub(super) fn chain(text: &str, start: usize, role: Role) -> Option<Number> {
             break;
         }
         written.push_str(group);
+        lengths.push(group.len());
         end = group_end;
         let separator = char_at(text, group_end);
         let next = group_end + separator.map_or(0, char::len_utf8);
-        let goes_on = separator.is_some_and(|c| {
-            matches!(c, ' ' | '-' | '.' | '/' | '\u{a0}' | '\u{2009}' | '\u{202f}')
-        }) && byte(text, next).is_ascii_digit()
-            && group.len() < GROUP_ENDS
-            && written.len() < DIGITS_MAX;
+        let same = between.is_none() || between == separator;
+        let goes_on =
+            same && separator.is_some_and(|c| {
+                matches!(c, ' ' | '-' | '.' | '/' | '\u{a0}' | '\u{2009}' | '\u{202f}')
+            }) && byte(text, next).is_ascii_digit()
+                && group.len() < GROUP_ENDS
+                && written.len() < DIGITS_MAX;
         if !goes_on {
             break;
         }
+        between = separator;
         at = next;
+    }
+    let is_date = matches!(lengths.as_slice(), [1 | 2, 1 | 2, 4] | [4, 1 | 2, 1 | 2])
+        && matches!(between, Some('.' | '-' | '/'));
+    if is_date {
+        return None;
     }
     if written.is_empty() || written.len() > DIGITS_MAX {
         return None;

@@ -65,7 +65,17 @@ pub(super) fn hex_bytes(digits: &str) -> Option<Vec<u8>> {
 
 /// What `bytes` say, where they are text or inflate to text.
 pub(super) fn text_of(bytes: &[u8]) -> Option<String> {
-    plain_text(bytes).or_else(|| inflated(bytes).and_then(|bytes| plain_text(&bytes)))
+    plain_text(bytes).or_else(|| hex_text(bytes)).or_else(|| {
+        inflated(bytes).and_then(|bytes| plain_text(&bytes).or_else(|| hex_text(&bytes)))
+    })
+}
+
+/// Hex digits have no letters in a row, but what they encode may have.
+fn hex_text(bytes: &[u8]) -> Option<String> {
+    let text = std::str::from_utf8(bytes).ok()?;
+    let digits = text.len() >= 16 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    (digits && hex_bytes(text).and_then(|bytes| plain_text(&bytes)).is_some())
+        .then(|| text.to_owned())
 }
 
 /// Whether the bytes begin like a known container, image or archive.

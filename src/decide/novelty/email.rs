@@ -119,7 +119,7 @@ fn local_part(text: &str, at: usize, floor: usize, place: Place) -> Option<Local
         end = open;
     }
     if byte_before(text, end) == b'"' {
-        return quoted(text, end, floor).map(|local| Local { spaced, ..local });
+        return quoted(text, end).map(|local| Local { spaced, ..local });
     }
     let lowest = floor.max(super::bytes::floor_boundary(text, end.saturating_sub(LOCAL_MAX)));
     let mut start = run_start(text, end, lowest, is_local);
@@ -132,8 +132,8 @@ fn local_part(text: &str, at: usize, floor: usize, place: Place) -> Option<Local
 }
 
 /// A quoted local part that ends before `end`; unquoted when it is a dot-atom.
-fn quoted(text: &str, end: usize, floor: usize) -> Option<Local> {
-    let lowest = floor.max(super::bytes::floor_boundary(text, end.saturating_sub(LOCAL_MAX)));
+fn quoted(text: &str, end: usize) -> Option<Local> {
+    let lowest = super::bytes::floor_boundary(text, end.saturating_sub(LOCAL_MAX));
     let inner_end = end - 1;
     let mut open = inner_end;
     loop {

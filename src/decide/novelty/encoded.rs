@@ -15,13 +15,10 @@
 //! Up to 96 bytes of ciphertext in a field for identifiers: they cannot be told from an identifier.
 //! Ciphers, private alphabets, and messages in the choice of harmless words.
 
-use std::sync::LazyLock;
-
-use memchr::memmem;
-use regex::Regex;
-
 use super::bytes::{byte, byte_before, run_end, slice};
 use super::decode;
+use super::patterns;
+use memchr::memmem;
 
 /// The shortest run that counts as encoded text whatever it says.
 const RUN_MIN: usize = 16;
@@ -112,7 +109,8 @@ fn runs(text: &str, hits: &mut Vec<Encoded>) {
             continue;
         }
         grouped(text, &mut spans, start, end, hits);
-        if end - start >= SHORT_MIN {
+        // The padding belongs to the length of a short run.
+        if end - start >= SHORT_MIN || run_end(text, end, |c| c == '=') - start >= SHORT_MIN {
             single(text, start, end, hits);
         }
     }
@@ -159,12 +157,21 @@ fn close_group(text: &str, spans: &mut Vec<(usize, usize)>, hits: &mut Vec<Encod
         return;
     };
     let joined: String = chunks.iter().map(|(from, to)| slice(text, *from, *to)).collect();
-    if joined.len() < RUN_MIN {
-        return;
-    }
-    let end = run_end(text, *last_end, |c| c == '=');
-    if let Some(says) = read(&joined) {
-        hits.push(Encoded { says, run: joined, start: *start, end });
+    // The last chunk of a wrapped run may be too short to be one of its own.
+    let tail_start = run_end(text, *last_end, |c| c.is_whitespace());
+    let tail_end = run_end(text, tail_start, |c| u8::try_from(c).is_ok_and(is_run));
+    let tail = slice(text, tail_start, tail_end);
+    let whole = !tail.is_empty() && tail.len() < GROUP_MIN && tail_start > *last_end;
+    let candidates =
+        [whole.then(|| (format!("{joined}{tail}"), tail_end)), Some((joined, *last_end))];
+    for (run, run_stop) in candidates.into_iter().flatten() {
+        if run.len() >= RUN_MIN
+            && let Some(says) = read(&run)
+        {
+            let end = run_end(text, run_stop, |c| c == '=');
+            hits.push(Encoded { says, run, start: *start, end });
+            return;
+        }
     }
 }
 
@@ -250,8 +257,8 @@ fn read(run: &str) -> Option<Says> {
 
 /// The first four characters of a short run decide whether it can be base64 of ASCII text.
 fn worth_decoding(run: &str) -> bool {
-    run.len() >= SHORT_MIN
-        && decode::base64_bytes(slice(run, 0, 8))
+    run.len() + 2 >= SHORT_MIN
+        && decode::base64_bytes(run.get(..8).unwrap_or(run))
             .is_some_and(|bytes| bytes.iter().all(|byte| (0x20..0x7f).contains(byte)))
 }
 
@@ -275,44 +282,35 @@ fn mixed(run: &str) -> bool {
 
 /// Whether a short text is an address, a link or a pair.
 fn is_item(text: &str) -> bool {
-    static ITEM: LazyLock<Option<Regex>> = LazyLock::new(|| {
-        Regex::new(r"^(?:[^\s@]+@[^\s@]+\.[A-Za-z]{2,}|[a-z]{2,10}://\S+|(?:[a-z0-9-]+\.)+[a-z]{2,}(?:/\S*)?|[A-Za-z_][\w.-]*[=:][^\s=:].*)$").ok()
-    });
-    ITEM.as_ref().is_some_and(|item| item.is_match(text.trim()))
+    patterns::SHORT_ITEM.as_ref().is_some_and(|item| item.is_match(text.trim()))
 }
 
 /// Hex dumps, lists of character codes, bits.
 fn numbers(text: &str, hits: &mut Vec<Encoded>) {
-    static LISTS: LazyLock<[Option<Regex>; 3]> = LazyLock::new(|| {
-        [
-            Regex::new(
-                r"(?i)\b(?:0x)?[0-9a-f]{2}(?:(?:[ :;,_|-]|, |\r?\n)(?:0x)?[0-9a-f]{2}){7,}\b",
-            )
-            .ok(),
-            Regex::new(r"\b[0-9]{2,3}(?:(?:[ ;,|-]|, |\r?\n)[0-9]{2,3}){7,}\b").ok(),
-            Regex::new(r"\b[01]{8}(?:[ ,_]?[01]{8}){3,}\b").ok(),
-        ]
-    });
-    let [hex, decimal, bits] = &*LISTS;
-    let mut each =
-        |regex: &Option<Regex>, decode: &dyn Fn(&str) -> Option<Vec<u8>>, like_words: bool| {
-            for found in regex.iter().flat_map(|regex| regex.find_iter(text)) {
-                let Some(bytes) = decode(found.as_str()) else {
-                    continue;
-                };
-                let says = decode::text_of(&bytes).filter(|text| !like_words || wordlike(text));
-                if let Some(says) = says {
-                    hits.push(Encoded {
-                        says: Says::Text(says),
-                        run: found.as_str().split_whitespace().collect(),
-                        start: found.start(),
-                        end: found.end(),
-                    });
-                }
+    let mut each = |pattern: &patterns::Pattern,
+                    decode: &dyn Fn(&str) -> Option<Vec<u8>>,
+                    like_words: bool| {
+        for found in pattern.iter().flat_map(|pattern| pattern.find_iter(text)) {
+            let Some(bytes) = decode(found.as_str()) else {
+                continue;
+            };
+            let says = decode::text_of(&bytes).filter(|text| {
+                // Two digits each may be any numbers; a hex letter or a prefix says bytes.
+                let numbers = !found.as_str().bytes().any(|byte| byte.is_ascii_alphabetic());
+                !(like_words || numbers) || wordlike(text)
+            });
+            if let Some(says) = says {
+                hits.push(Encoded {
+                    says: Says::Text(says),
+                    run: found.as_str().split_whitespace().collect(),
+                    start: found.start(),
+                    end: found.end(),
+                });
             }
-        };
+        }
+    };
     each(
-        hex,
+        &patterns::HEX_LIST,
         &|list| {
             let digits: String = list
                 .replace("0x", "")
@@ -325,7 +323,7 @@ fn numbers(text: &str, hits: &mut Vec<Encoded>) {
         false,
     );
     each(
-        decimal,
+        &patterns::CODE_LIST,
         &|list| {
             codes(list, 10)
                 .filter(|bytes| decode::plain_text(bytes).is_some())
@@ -334,7 +332,7 @@ fn numbers(text: &str, hits: &mut Vec<Encoded>) {
         true,
     );
     each(
-        bits,
+        &patterns::BITS,
         &|list| {
             let digits: String = list.chars().filter(char::is_ascii_digit).collect();
             digits
@@ -369,7 +367,8 @@ fn wordlike(text: &str) -> bool {
         };
         longest = longest.max(row);
     }
-    plain * 10 >= length * 7 && longest >= 3
+    let spaced = text.contains(' ') && plain * 10 >= length * 7 && longest >= 3;
+    spaced || (length >= 16 && plain * 10 >= length * 8 && longest >= 4) || is_item(text)
 }
 
 /// uuencode: each line begins with its length.

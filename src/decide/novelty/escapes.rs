@@ -4,13 +4,10 @@
 //! that write plain ASCII letters or digits, which nobody needs to escape. One escape that cannot
 //! be decoded is kept as it stands; the rest of the text is decoded all the same.
 
-use std::sync::LazyLock;
-
-use memchr::{memchr_iter, memmem};
-use regex::Regex;
-
 use super::bytes::{byte, char_at, run_end, slice};
+use super::patterns;
 use super::view::{Rewriter, View};
+use memchr::{memchr_iter, memmem};
 
 /// Letters or digits in a row that make escaped text suspicious.
 const SPELLED_IN_A_ROW: usize = 4;
@@ -305,6 +302,8 @@ fn code_point(view: &View<'_>) -> Option<Unescaped> {
         if end < plus + 5 {
             continue;
         }
+        // `U+0040d…`: four digits of an ASCII character; what follows are letters.
+        let end = if slice(text, plus + 1, plus + 3) == "00" { plus + 5 } else { end };
         let Some(character) = hex_value(slice(text, plus + 1, end)).and_then(char::from_u32) else {
             continue;
         };
@@ -317,13 +316,9 @@ fn code_point(view: &View<'_>) -> Option<Unescaped> {
 
 /// RFC 2047: `=?utf-8?B?…?=`, `=?iso-8859-1?Q?…?=`. Read as UTF-8, else as Latin-1.
 fn encoded_word(view: &View<'_>) -> Option<Unescaped> {
-    static WORD: LazyLock<Option<Regex>> = LazyLock::new(|| {
-        Regex::new(r"=\?[A-Za-z0-9_.:*-]{1,40}\?([BbQq])\?([^?\s]{1,4096})\?=(?:[ \t\r\n]+(=\?))?")
-            .ok()
-    });
     let text: &str = &view.text;
     memmem::find(text.as_bytes(), b"=?")?;
-    let word = WORD.as_ref()?;
+    let word = patterns::ENCODED_WORD.as_ref()?;
     let mut escapes = Escapes::new(view);
     let mut at = 0;
     while let Some(groups) = word.captures_at(text, at) {
@@ -403,19 +398,12 @@ fn quoted_printable(view: &View<'_>) -> Option<Unescaped> {
 /// `hxxp://a[.]b`, `a (at) b [dot] c`: what a person reads as an address. Arguments only: in a
 /// source it says that the address is bad.
 pub(super) fn refang(view: &View<'_>) -> Option<Unescaped> {
-    static FANG: LazyLock<Option<Regex>> = LazyLock::new(|| {
-        Regex::new(concat!(
-            r"(?i)\bh(?:xx|\*\*|__)(ps?)\b",
-            r"|[ \t]?[\[({<][ \t]?(\.|dot|punkt|@|at|a|:|:/{2}|/)[ \t]?[\])}>][ \t]?",
-        ))
-        .ok()
-    });
     let text: &str = &view.text;
     if !might_be_fanged(text) {
         return None;
     }
     let mut rewriter = Rewriter::new(view);
-    for groups in FANG.as_ref()?.captures_iter(text) {
+    for groups in patterns::FANG.as_ref()?.captures_iter(text) {
         let Some(whole) = groups.get(0) else {
             continue;
         };
@@ -435,32 +423,18 @@ pub(super) fn refang(view: &View<'_>) -> Option<Unescaped> {
 }
 
 fn might_be_fanged(text: &str) -> bool {
-    static SIGNS: LazyLock<Option<Regex>> = LazyLock::new(|| {
-        Regex::new(r"(?i)hxx|h\*\*p|h__p|[\[({<][ \t]?(?:\.|@|dot|at|a|punkt|:|/)[ \t]?(?:/[ \t]?)?[\])}>]").ok()
-    });
-    SIGNS.as_ref().is_some_and(|signs| signs.is_match(text))
+    patterns::FANG_SIGN.as_ref().is_some_and(|signs| signs.is_match(text))
 }
 
 /// `drop at exfil dot example dot net`, `exfil dot example dot net slash x`.
 pub(super) fn spoken(view: &View<'_>) -> Option<Unescaped> {
-    static SPOKEN: LazyLock<Option<Regex>> = LazyLock::new(|| {
-        Regex::new(concat!(
-            r"(?i)(?:([\p{L}\p{N}._+-]{1,64})\s{1,3}[(\[]?(?:at|at-sign|@)[)\]]?\s{1,3})?",
-            r"([\p{L}\p{N}-]{1,63}(?:(?:\s{1,3}[(\[]?(?:dot|period|punkt|punto|point)[)\]]?\s{1,3}|\.)[\p{L}\p{N}-]{1,63}){1,8})",
-            r"((?:\s{1,3}slash\s{1,3}[\p{L}\p{N}._-]{1,64})*)",
-        ))
-        .ok()
-    });
-    static SIGN: LazyLock<Option<Regex>> = LazyLock::new(|| {
-        Regex::new(r"(?i)\s+[(\[]?(?:dot|period|punkt|punto|point)[)\]]?\s+").ok()
-    });
     let text: &str = &view.text;
     if !has_dot_word(text) {
         return None;
     }
-    let sign = SIGN.as_ref()?;
+    let sign = patterns::DOT_SIGN.as_ref()?;
     let mut rewriter = Rewriter::new(view);
-    for groups in SPOKEN.as_ref()?.captures_iter(text) {
+    for groups in patterns::SPOKEN.as_ref()?.captures_iter(text) {
         let (Some(whole), Some(domain)) = (groups.get(0), groups.get(2)) else {
             continue;
         };
@@ -489,9 +463,7 @@ pub(super) fn spoken(view: &View<'_>) -> Option<Unescaped> {
 }
 
 fn has_dot_word(text: &str) -> bool {
-    static DOT: LazyLock<Option<Regex>> =
-        LazyLock::new(|| Regex::new(r"(?i)[\s(\[](?:dot|period|punkt|punto|point)[\s)\]]").ok());
-    DOT.as_ref().is_some_and(|dot| dot.is_match(text))
+    patterns::DOT_WORD.as_ref().is_some_and(|dot| dot.is_match(text))
 }
 
 /// Whether [`spoken`] or [`letter_spaced`] could have something to do.

@@ -128,6 +128,10 @@ pub(super) fn is_link(text: &str, start: usize, end: usize, place: Place) -> boo
     if matches!(before, Some('@' | '/' | '\\' | '$' | '%' | '#')) || byte(text, end) == b'@' {
         return false;
     }
+    // `{{user.email}}`: the name of a placeholder.
+    if before == Some('{') && byte(text, end) == b'}' {
+        return false;
+    }
     if let Some(is_address) = dotted_quad(text, start, end, place, after) {
         return is_address;
     }
@@ -135,7 +139,7 @@ pub(super) fn is_link(text: &str, start: usize, end: usize, place: Place) -> boo
         return false;
     }
     if place.host && start == 0 && after != Follows::Code {
-        return !tlds::is_file_ending(last) || after != Follows::Nothing;
+        return place.only_host || !tlds::is_file_ending(last) || after != Follows::Nothing;
     }
     if name.get(..4).is_some_and(|head| head.eq_ignore_ascii_case("www.")) && name.len() > 5 {
         return true;
@@ -153,13 +157,64 @@ pub(super) fn is_link(text: &str, start: usize, end: usize, place: Place) -> boo
         Follows::Code => return false,
         Follows::Nothing => {}
     }
-    if file || tlds::is_word(last) || place.identifier || initials(name) || reversed_package(name) {
+    if file
+        || tlds::is_word(last)
+        || place.identifier
+        || initials(name)
+        || reversed_package(name)
+        || code_object(name)
+    {
         return false;
     }
     if PRODUCTS.contains(&canonical.as_str()) && name != canonical {
         return false;
     }
     !sentence_joint(name) && !part_number(name)
+}
+
+/// `self.me`, `window.at`: the objects that code names most.
+fn code_object(name: &str) -> bool {
+    matches!(
+        name.split('.').next().unwrap_or(""),
+        "self"
+            | "this"
+            | "cls"
+            | "super"
+            | "window"
+            | "document"
+            | "module"
+            | "process"
+            | "console"
+            | "req"
+            | "res"
+            | "request"
+            | "response"
+            | "ctx"
+            | "context"
+            | "args"
+            | "np"
+            | "pd"
+            | "os"
+            | "sys"
+            | "std"
+            | "df"
+            | "obj"
+            | "item"
+            | "user"
+            | "data"
+            | "config"
+            | "event"
+            | "props"
+            | "state"
+            | "math"
+            | "Math"
+            | "path"
+            | "string"
+            | "row"
+            | "node"
+            | "elem"
+            | "element"
+    )
 }
 
 /// `e.g`, `U.S.A`, `z.B`: labels of one letter each.

@@ -224,19 +224,39 @@ fn shaped(text: &str) -> Option<Iban> {
         return None;
     }
     let number: String = window.iter().map(|(letter, _)| *letter).collect();
-    let country = number.get(..2)?;
-    let rest = number.len().checked_sub(4)?;
-    let digits = number.bytes().filter(u8::is_ascii_digit).count();
-    let shaped = registry::is_country(country)
-        && number.get(2..4)?.bytes().all(|byte| byte.is_ascii_digit())
-        && (8..=30).contains(&rest)
-        && digits >= 8;
-    shaped.then_some(Iban { number, valid: false, start, end })
+    is_shape(&number).then_some(Iban { number, valid: false, start, end })
 }
 
-/// The number that `token` is, where it has the shape of one.
-pub(super) fn shape_of(token: &str) -> Option<String> {
-    shaped(token).map(|iban| iban.number)
+/// Calls `sink` with every number in a source that has the shape of one, valid or not, in any
+/// notation: from its two letters on, up to every end of a group.
+pub(super) fn shapes(text: &str, sink: &mut dyn FnMut(String)) {
+    let mut from = 0;
+    while let Some(digit) = next_digit(text.as_bytes(), from) {
+        from = digit + 1;
+        let Some(start) = start_before(text, digit, 0) else {
+            continue;
+        };
+        if char_before(text, start).is_some_and(char::is_alphanumeric) {
+            continue;
+        }
+        let window = compact(text, start);
+        let mut number = String::new();
+        for (letter, end) in &window {
+            number.push(*letter);
+            let group_ends = !char_at(text, *end).is_some_and(char::is_alphanumeric);
+            if group_ends && is_shape(&number) {
+                sink(number.clone());
+            }
+        }
+    }
+}
+
+fn is_shape(number: &str) -> bool {
+    let digits = number.bytes().filter(u8::is_ascii_digit).count();
+    number.get(..2).is_some_and(registry::is_country)
+        && number.get(2..4).is_some_and(|check| check.bytes().all(|byte| byte.is_ascii_digit()))
+        && (12..=IBAN_MAX).contains(&number.len())
+        && digits >= 8
 }
 
 /// The digits of the national parts of a valid number: bank and account as people write them.

@@ -20,16 +20,21 @@ impl<'a> Scanner<'a> {
         let mut run: Vec<&str> = Vec::new();
         let mut owned: Vec<String> = Vec::new();
         let mut numbers = !items.is_empty();
+        let pending = self.numbers.last().map_or(0, Vec::len);
+        // Groups of five digits or fewer are groups of one number.
+        let groups = items.len() > 1
+            && items.iter().all(|item| {
+                matches!(item, Json::String(text) | Json::Number(text)
+                    if text.len() <= 5 && text.bytes().all(|byte| byte.is_ascii_digit()))
+            });
         for (index, item) in items.iter().enumerate() {
             self.path.push(Step::Index(index));
             let held = self.value(item);
             self.path.pop();
-            if held == Holds::Item {
-                holds = Holds::Item;
-            }
+            holds = holds.max(held);
             numbers &= matches!(item, Json::Number(_));
             match item {
-                Json::String(text) if held == Holds::Nothing && text.len() <= PIECE_MAX => {
+                Json::String(text) if held < Holds::Item && text.len() <= PIECE_MAX => {
                     run.push(text)
                 }
                 Json::Number(number) => owned.push(number.clone()),
@@ -39,13 +44,22 @@ impl<'a> Scanner<'a> {
                 }
             }
         }
+        if groups && let Some(numbers) = self.numbers.last_mut() {
+            numbers.truncate(pending);
+        }
         self.join(&run);
         if numbers {
             let digits: Vec<&str> = owned.iter().map(String::as_str).collect();
-            if owned.iter().all(|number| number.len() == 1) {
+            if groups {
                 self.join(&digits);
             }
             self.codes(&digits);
+        }
+        let codes: Vec<&str> = items.iter().filter_map(Json::as_str).collect();
+        if codes.len() == items.len()
+            && codes.iter().all(|code| code.bytes().all(|byte| byte.is_ascii_digit()))
+        {
+            self.codes(&codes);
         }
         self.columns(items);
         holds
@@ -122,17 +136,13 @@ impl<'a> Scanner<'a> {
         self.numbers.push(Vec::new());
         let mut pieces: Vec<(&'a str, &'a str)> = Vec::new();
         for (key, value) in members {
-            if self.key(key) == Holds::Item {
-                holds = Holds::Item;
-            }
+            holds = holds.max(self.key(key));
             self.path.push(Step::Key(key));
             let held = self.value(value);
             self.path.pop();
-            if held == Holds::Item {
-                holds = Holds::Item;
-            }
+            holds = holds.max(held);
             if let Json::String(text) = value
-                && held == Holds::Nothing
+                && held < Holds::Item
                 && !text.is_empty()
                 && text.len() <= PIECE_MAX
                 && !text.contains(' ')
@@ -141,7 +151,7 @@ impl<'a> Scanner<'a> {
             }
         }
         self.settle_numbers();
-        self.halves(members);
+        self.halves(members, holds);
         self.siblings(&mut pieces);
         holds
     }
@@ -190,7 +200,7 @@ impl<'a> Scanner<'a> {
     }
 
     /// Members that name the halves of an address: local part and domain, host and path.
-    fn halves(&mut self, members: &'a [(String, Json)]) {
+    fn halves(&mut self, members: &'a [(String, Json)], holds: Holds) {
         if members.len() < 2 {
             return;
         }
@@ -239,7 +249,7 @@ impl<'a> Scanner<'a> {
             }
         }
         let (Some(host), Some(path)) = (hosts.first(), paths.first()) else {
-            self.addresses(&locals, &domains);
+            self.addresses(&locals, &domains, holds);
             return;
         };
         let port = ports.first().map(|port| format!(":{port}")).unwrap_or_default();
@@ -258,14 +268,16 @@ impl<'a> Scanner<'a> {
             let seams = [text.len().saturating_sub(path.len() + 1)];
             self.whole(&text, &seams);
         }
-        self.addresses(&locals, &domains);
+        self.addresses(&locals, &domains, holds);
     }
 
-    fn addresses(&mut self, locals: &[(&'a str, bool)], domains: &[(&'a str, bool)]) {
+    fn addresses(&mut self, locals: &[(&'a str, bool)], domains: &[(&'a str, bool)], holds: Holds) {
         for (local, surely_local) in locals.iter().take(ORDERED_MAX) {
             for (domain, only_host) in domains.iter().take(ORDERED_MAX) {
                 let local_fits = !local.is_empty() && !local.contains(['@', '/', ':']);
-                if !local_fits || (*only_host && !surely_local) {
+                // A name beside a complete address is that person's name.
+                let named = !surely_local && holds == Holds::Item;
+                if !local_fits || named || (*only_host && !surely_local) {
                     continue;
                 }
                 let text = format!("{local}@{}", domain.trim_start_matches('@'));

@@ -341,6 +341,11 @@ impl Finder<'_> {
     }
 }
 
+/// Whether a link is one beyond doubt: a listed scheme and a host that can exist.
+pub(super) fn is_plain(link: &Link) -> bool {
+    link.scheme_written && link_form::is_listed(&link.prefix) && believable(&link.host)
+}
+
 /// Whether a canonical host exists in some network's terms: a TLD, an address, `localhost`.
 fn believable(host: &str) -> bool {
     if host.starts_with('[') || host == "localhost" || host.parse::<std::net::Ipv4Addr>().is_ok() {
@@ -391,7 +396,10 @@ fn end_of(text: &str, start: usize, ceiling: usize) -> usize {
             other => {
                 other.is_whitespace()
                     || other.is_control()
-                    || (is_cjk(other) && last.is_ascii_alphanumeric() && !whole)
+                    || (is_cjk(other)
+                        && (last.is_ascii_alphanumeric()
+                            || matches!(last, ',' | ';' | ':' | '!' | '?' | '.' | ')'))
+                        && !whole)
             }
         };
         if stop {

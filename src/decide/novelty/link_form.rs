@@ -155,6 +155,10 @@ const OPAQUE: &[&str] = &[
 /// schemes that need none and the special ones count.
 pub(super) fn scheme(run: &str, authority: bool) -> Option<&str> {
     let lower = run.to_ascii_lowercase();
+    // Defanged: the refanged view has the link.
+    if lower.ends_with("hxxp") || lower.ends_with("hxxps") {
+        return None;
+    }
     let known =
         SCHEMES.iter().filter(|scheme| lower.ends_with(*scheme)).max_by_key(|scheme| scheme.len());
     match known {
@@ -171,6 +175,28 @@ pub(super) fn scheme(run: &str, authority: bool) -> Option<&str> {
         }
         None => None,
     }
+}
+
+/// Whether `written` holds the escapes of JSON (`\/`) or HTML (`&amp;`), so that another view has
+/// the link itself.
+pub(super) fn is_escaped(written: &str) -> bool {
+    if written.contains(r"\/") {
+        return true;
+    }
+    memchr::memchr_iter(b'&', written.as_bytes()).any(|at| {
+        let rest = written.get(at + 1..).unwrap_or("");
+        let name =
+            rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '#').unwrap_or(rest.len());
+        name > 1
+            && name <= 32
+            && rest.get(name..).is_some_and(|after| after.starts_with(';'))
+            && htmlize::unescape(written.get(at..at + name + 2).unwrap_or("")).len() < name + 2
+    })
+}
+
+/// Whether the prefix of a link is that of a scheme in the list.
+pub(super) fn is_listed(prefix: &str) -> bool {
+    prefix.is_empty() || SCHEMES.contains(&prefix.trim_end_matches("://"))
 }
 
 /// Schemes whose links have no authority.
@@ -262,6 +288,10 @@ fn split_port(host_port: &str) -> (&str, &str) {
 
 /// A host without its placeholders; `None` where nothing concrete is left.
 fn concrete(host: &str) -> Option<String> {
+    // Brackets inside are a defanged dot; the refanged view has the link.
+    if host.get(1..).is_some_and(|rest| rest.contains('[')) {
+        return None;
+    }
     if !host.contains(['{', '}', '$', '<', '>', '*']) {
         return Some(host.to_owned());
     }

@@ -30,6 +30,7 @@ mod invisible;
 mod joins;
 mod link;
 mod link_form;
+mod patterns;
 mod place;
 mod resemblance;
 mod scanner;
@@ -136,19 +137,4 @@ impl Sources {
 #[must_use]
 pub fn scan(arguments: &Json, tool: ToolText<'_>, sources: &Sources) -> Vec<Finding> {
     scanner::Scanner::new(tool, &sources.known).run(arguments)
-}
-
-impl Kind {
-    /// The kind's name on the wire.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Email => "email",
-            Self::Link => "link",
-            Self::Iban => "iban",
-            Self::BankAccount => "bank_account",
-            Self::Encoded => "encoded",
-            Self::Budget => "budget",
-        }
-    }
 }

@@ -12,12 +12,16 @@ pub(super) struct Place {
     pub(super) recipient: bool,
     /// A field for a host or a link: `url`, `host`, `webhook`.
     pub(super) host: bool,
+    /// A field for nothing else: `url`, `hostname`.
+    pub(super) only_host: bool,
     /// A field of dotted names that are no hosts: `metric`, `file`, `package`.
     pub(super) identifier: bool,
     /// A field of versions and sections.
     pub(super) version: bool,
     /// A field for an account's own number.
     pub(super) account: bool,
+    /// A field for a CLABE, Mexico's account number with its bank in it.
+    pub(super) clabe: bool,
     /// A field for the number of a bank or branch: routing number, sort code.
     pub(super) bank: Option<BankCode>,
     /// Keys, the parameter's description or the tool speak of accounts, payees or payments.
@@ -150,6 +154,10 @@ const HOST: &[&str] = &[
     "address",
     "src",
 ];
+const ONLY_HOST: &[&str] = &[
+    "host", "hosts", "hostname", "domain", "domains", "server", "endpoint", "url", "urls", "uri",
+    "href", "website", "webhook", "callback", "homepage", "baseurl", "fqdn",
+];
 const IDENTIFIER: &[&str] = &[
     "field",
     "fields",
@@ -195,6 +203,12 @@ const IDENTIFIER: &[&str] = &[
     "scopes",
     "permission",
     "permissions",
+    "sort",
+    "sortby",
+    "order",
+    "orderby",
+    "groupby",
+    "by",
     "identifier",
     "artifact",
     "dependency",
@@ -296,8 +310,10 @@ impl Place {
             place.payment |= any_of(&words, PAYMENT);
             if distance == 0 {
                 place.bank = bank_code(&words);
+                place.clabe = any_of(&words, &["clabe"]);
                 place.recipient = any_of(&words, RECIPIENT);
-                place.host = any_of(&words, HOST);
+                place.only_host = any_of(&words, ONLY_HOST);
+                place.host = place.only_host || any_of(&words, HOST);
                 place.identifier = any_of(&words, IDENTIFIER);
                 place.version = any_of(&words, VERSION);
             } else if distance == 1 && !place.host {

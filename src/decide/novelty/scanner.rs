@@ -11,7 +11,9 @@ use super::place::{self, Place};
 use super::sources::Known;
 use super::view::{View, found};
 use super::views::{self, Side};
-use super::{Finding, Kind, Resemblance, ToolText, email, iban, invisible, link, wallet};
+use super::{
+    Finding, Kind, Resemblance, ToolText, email, iban, invisible, link, link_form, wallet,
+};
 use crate::decide::json::{Json, MAX_DEPTH, pointer_to};
 use crate::decide::text::head;
 
@@ -27,6 +29,9 @@ const LOOK_UP_BYTES_MAX: usize = 512 * 1024 * 1024;
 const FINDINGS_MAX: usize = 2_000;
 /// The longest item and the longest text as found that a finding keeps.
 const ITEM_MAX: usize = 4 * 1024;
+
+/// The longest recipient that is read without its white space.
+const FOLDED_MAX: usize = 320;
 
 /// A step from the arguments' top to a value.
 #[derive(Debug, Clone, Copy)]
@@ -73,10 +78,13 @@ pub(super) struct Text<'t> {
 }
 
 /// Whether a text held a complete item, known or novel.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Holds {
-    Item,
     Nothing,
+    /// A part that is something on its own, and may be more with its neighbours: a bare host, a
+    /// number, a novel encoded run.
+    Fragment,
+    Item,
 }
 
 pub(super) struct Scanner<'a> {
@@ -202,9 +210,7 @@ impl<'a> Scanner<'a> {
         }
         let mut links_told = Vec::new();
         for seen in &views.seen {
-            if self.view(&seen.view, original, text, &mut links_told) == Holds::Item {
-                holds = Holds::Item;
-            }
+            holds = holds.max(self.view(&seen.view, original, text, &mut links_told));
             for (start, end) in &seen.spelled {
                 let says = slice(&seen.view.text, *start, *end);
                 if text.seams.is_none() && !self.known.has_text(says, &mut self.look_up_bytes) {
@@ -217,20 +223,74 @@ impl<'a> Scanner<'a> {
                 }
             }
         }
-        if holds == Holds::Nothing
-            && !text.text.contains(' ')
+        if text.seams.is_none() && text.place.recipient && text.text.contains('@') {
+            holds = holds.max(self.folded(text, original));
+        }
+        if text.seams.is_none()
             && text.text.contains(['\t', '\n', '\r'])
+            && !text.text.trim().contains(' ')
         {
-            // Browsers drop tabs and line breaks inside a link.
-            let dropped: String =
-                text.text.chars().filter(|c| !matches!(c, '\t' | '\n' | '\r')).collect();
-            let view = View::raw(&dropped);
-            holds = self.view(
-                &view,
-                original,
-                Text { original: Some(original), ..text },
-                &mut links_told,
-            );
+            holds = holds.max(self.without_breaks(text, original));
+        }
+        holds
+    }
+
+    /// Mail programs drop white space around `@` and dots. Only where nothing else is left.
+    fn folded(&mut self, text: Text<'_>, original: &str) -> Holds {
+        let trimmed = text.text.trim();
+        if trimmed.len() > FOLDED_MAX || !trimmed.contains(char::is_whitespace) {
+            return Holds::Nothing;
+        }
+        let mut folded = String::with_capacity(trimmed.len());
+        for word in trimmed.split_whitespace() {
+            let joins =
+                folded.is_empty() || folded.ends_with(['.', '@']) || word.starts_with(['.', '@']);
+            if !joins {
+                return Holds::Nothing;
+            }
+            folded.push_str(word);
+        }
+        let mut emails = Vec::new();
+        email::find(&folded, text.place, &mut |email| emails.push(email));
+        let mut holds = Holds::Nothing;
+        for email in emails {
+            holds = Holds::Item;
+            if !self.known.has_email(&email.address) {
+                let resembles = self.resembling_email(&email.address, false);
+                self.push(Kind::Email, email.address, original, resembles);
+            }
+        }
+        holds
+    }
+
+    /// Browsers drop tabs and line breaks inside a link. A list of links on lines is not that.
+    fn without_breaks(&mut self, text: Text<'_>, original: &str) -> Holds {
+        let mut plain = false;
+        let _ = link::find(text.text, text.place, &mut |link| plain |= link::is_plain(&link));
+        if plain {
+            return Holds::Nothing;
+        }
+        let mut dropped = String::with_capacity(text.text.len());
+        let mut seams = Vec::new();
+        for character in text.text.trim().chars() {
+            if matches!(character, '\t' | '\n' | '\r') {
+                seams.push(dropped.len());
+            } else {
+                dropped.push(character);
+            }
+        }
+        let view = View::raw(&dropped);
+        let mut found = Vec::new();
+        let _ = link::find(&dropped, text.place, &mut |link| found.push(link));
+        let mut holds = Holds::Nothing;
+        for link in found {
+            let after = seams.partition_point(|seam| *seam <= link.start);
+            let over = seams.get(after).is_some_and(|seam| *seam < link.end);
+            if over && link::is_plain(&link) {
+                holds = Holds::Item;
+                let whole = Text { original: Some(original), ..text };
+                self.link(&link, &view, original, whole, &mut Vec::new());
+            }
         }
         holds
     }
@@ -278,15 +338,14 @@ impl<'a> Scanner<'a> {
             {
                 continue;
             }
-            holds = Holds::Item;
+            let bare = !link.scheme_written && link.path.is_empty() && link.tail.is_empty();
+            let part = bare || (link.scheme_written && !link::is_plain(&link));
+            holds = holds.max(if part { Holds::Fragment } else { Holds::Item });
             self.link(&link, view, original, text, links_told);
         }
 
         if super::bytes::next_digit(shows.as_bytes(), 0).is_some() {
-            holds = match (self.accounts(view, original, text, &counts), holds) {
-                (Holds::Nothing, Holds::Nothing) => Holds::Nothing,
-                _ => Holds::Item,
-            };
+            holds = holds.max(self.accounts(view, original, text, &counts));
         }
 
         let mut runs = Vec::new();
@@ -295,8 +354,8 @@ impl<'a> Scanner<'a> {
             if !counts(run.start, run.end) {
                 continue;
             }
-            holds = Holds::Item;
-            self.encoded(&run, shown(text, original, view, run.start, run.end), text);
+            let found = shown(text, original, view, run.start, run.end);
+            holds = holds.max(self.encoded(&run, found, text));
         }
         holds
     }
@@ -312,6 +371,10 @@ impl<'a> Scanner<'a> {
         let hides = view.hides(link.start, link.end);
         let written = slice(&view.text, link.start, link.end);
         if !hides && self.known.has_link(link, written) {
+            return;
+        }
+        // Escaped for JSON or HTML: the decoded view has the link that a reader gets.
+        if text.original.is_none() && link_form::is_escaped(written) {
             return;
         }
         let (start, _) = view.original(link.start, link.end);
@@ -346,7 +409,7 @@ impl<'a> Scanner<'a> {
             if !counts(iban.start, iban.end) {
                 continue;
             }
-            holds = Holds::Item;
+            holds = holds.max(if iban.valid { Holds::Item } else { Holds::Fragment });
             whole = true;
             let hides = view.hides(iban.start, iban.end);
             if !hides && self.known.has_iban(&iban.number) {
@@ -394,7 +457,7 @@ impl<'a> Scanner<'a> {
             {
                 numbers.push(pending);
             }
-            return Holds::Item;
+            return holds.max(Holds::Fragment);
         }
         let mut labelled = Vec::new();
         bank::labelled(shows, &mut |number| labelled.push(number));
@@ -472,9 +535,9 @@ impl<'a> Scanner<'a> {
         self.push_at(Kind::BankAccount, item, account.pointer.clone(), &account.found, None);
     }
 
-    fn encoded(&mut self, run: &Encoded, found: &str, text: Text<'_>) {
+    fn encoded(&mut self, run: &Encoded, found: &str, text: Text<'_>) -> Holds {
         if self.known.has_run(&run.run, &mut self.look_up_bytes) {
-            return;
+            return Holds::Item;
         }
         match &run.says {
             Says::Bytes(count) => self.push(Kind::Encoded, format!("bytes:{count}"), found, None),
@@ -482,14 +545,19 @@ impl<'a> Scanner<'a> {
                 if text.depth >= DECODE_DEPTH_MAX {
                     self.spend(Spent::DecodeDepth);
                     self.push(Kind::Encoded, says.clone(), found, None);
-                    return;
+                    return Holds::Fragment;
                 }
-                if !self.known.has_text(says, &mut self.look_up_bytes) && !is_one_run(says) {
+                let known = self.known.has_text(says, &mut self.look_up_bytes);
+                if !known && !is_one_run(says) {
                     self.push(Kind::Encoded, says.clone(), found, None);
                 }
                 self.decoded(says, found, text);
+                if known {
+                    return Holds::Item;
+                }
             }
         }
+        Holds::Fragment
     }
 
     /// Scans what a run or a channel says.

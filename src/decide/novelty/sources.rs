@@ -80,7 +80,12 @@ impl Known {
         // The shape of a source never runs a budget out: what was not read makes nothing known.
         let _ = link::find(text, place, &mut |found| {
             if !view.hides(found.start, found.end) {
-                self.add_link(&found, slice(text, found.start, found.end), place);
+                let starred = byte(text, found.end) == b'*' && byte_before(text, found.end) == b'/';
+                self.add_link(
+                    &found,
+                    slice(text, found.start, found.end),
+                    starred && place.wildcards,
+                );
             }
         });
         if place.wildcards {
@@ -96,7 +101,7 @@ impl Known {
                 self.add_iban(found.number);
             }
         });
-        shaped_tokens(text, &mut |number| {
+        iban::shapes(text, &mut |number| {
             self.ibans.insert(number);
         });
         wallet::find(text, place, &mut |found| {
@@ -121,17 +126,17 @@ impl Known {
         self.emails.insert(address);
     }
 
-    fn add_link(&mut self, link: &Link, written: &str, place: Place) {
+    fn add_link(&mut self, link: &Link, written: &str, starred: bool) {
         self.links_verbatim.insert(written.to_owned());
         if link.doubtful {
             return;
         }
-        if place.wildcards
-            && link.tail.is_empty()
-            && let Some(prefix) =
-                link.path.strip_suffix("/*").or_else(|| link.path.strip_suffix("/**"))
-        {
-            self.link_wildcards.entry(link.authority()).or_default().insert(format!("{prefix}/"));
+        if starred && link.tail.is_empty() {
+            // `https://host/prefix/*`: what lies below, not the wildcard itself.
+            self.link_wildcards
+                .entry(link.authority())
+                .or_default()
+                .insert(format!("{}/", link.path));
             return;
         }
         self.links
@@ -147,6 +152,10 @@ impl Known {
         }
         if let Some(account) = parts.last() {
             self.numbers.insert(account.clone());
+        }
+        let national = number.get(4..).unwrap_or("");
+        if national.bytes().all(|byte| byte.is_ascii_digit()) {
+            self.numbers.insert(bank::comparable(national));
         }
         self.ibans.insert(number);
     }
@@ -379,19 +388,4 @@ fn digit_chains(text: &str, numbers: &mut BTreeSet<String>) -> Vec<Number> {
         }
     }
     chains
-}
-
-/// Tokens with the shape of an account number, valid or not, in any notation.
-fn shaped_tokens(text: &str, sink: &mut dyn FnMut(String)) {
-    for token in text.split(|c: char| {
-        c.is_whitespace() || matches!(c, ',' | ';' | ':' | '"' | '\'' | '(' | ')' | '<' | '>')
-    }) {
-        let token = token.trim_matches(|c: char| !c.is_alphanumeric());
-        if token.len() >= 12
-            && token.len() <= 64
-            && let Some(found) = iban::shape_of(token)
-        {
-            sink(found);
-        }
-    }
 }

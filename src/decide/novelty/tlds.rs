@@ -438,49 +438,29 @@ const HOSTS_FIRST: &[&str] = &[
     "online",
     "site",
     "website",
-    "store",
     "xin",
     "bank",
     "blog",
     "icu",
     "vip",
-    "link",
-    "click",
-    "live",
-    "pro",
-    "tel",
-    "support",
-    "wiki",
-    "world",
-    "space",
-    "top",
-    "win",
     "club",
-    "chat",
     "agency",
+    "la",
+    "no",
+    "best",
     "solutions",
     "systems",
-    "network",
-    "media",
-    "global",
-    "digital",
-    "services",
-    "design",
-    "social",
-    "email",
-    "news",
-    "bid",
-    "loan",
-    "rocks",
-    "fun",
-    "host",
-    "hosting",
-    "tools",
     "technology",
     "software",
     "university",
-    "no",
+    "rocks",
+    "bid",
+    "loan",
+    "wtf",
+    "kim",
     "la",
+    "arpa",
+    "tel",
 ];
 
 /// Whether `label` (lower-case ASCII, A-labels for other scripts) is a top-level domain.
@@ -491,15 +471,10 @@ pub(super) fn exists(label: &str) -> bool {
     if SPECIAL.contains(&label) {
         return true;
     }
-    let name = if label.starts_with("xn--") {
-        let (unicode, outcome) = idna::domain_to_unicode(label);
-        if outcome.is_err() {
-            return false;
-        }
-        format!("a.{unicode}")
-    } else {
-        format!("a.{label}")
-    };
+    if label.starts_with("xn--") {
+        return idna::domain_to_unicode(label).1.is_ok();
+    }
+    let name = format!("a.{label}");
     psl::suffix(name.as_bytes()).is_some_and(|suffix| suffix.is_known())
 }
 
