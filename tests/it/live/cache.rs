@@ -28,13 +28,12 @@ fn common<T: PartialEq>(left: &[T], right: &[T]) -> usize {
 #[tokio::test]
 async fn a_growing_conversation_reuses_its_whole_unchanged_prefix() {
     let server = Server::take().await;
-    let settings = || {
-        let mut settings = server.settings(StructuredOutput::JsonSchema);
-        settings.max_output_tokens = 64;
-        settings
-    };
-    let (_, first) = server.judge(settings(), &one_note()).await;
-    let (decisions, second) = server.judge(settings(), &another_note()).await;
+    // The answer is of no interest here: as short as a schema can make it. It is unreadable to us.
+    let schema = json!({"type": "object", "properties": {}, "additionalProperties": false});
+    let endpoint =
+        || server.endpoint(StructuredOutput::JsonSchema).with_answer_schema(schema.clone());
+    let (_, first) = server.judge(endpoint(), &one_note()).await;
+    let (decisions, second) = server.judge(endpoint(), &another_note()).await;
 
     // The prompts share everything up to the first one's tail.
     let tail = first[0].prompt.user.find("# Tool of the pending call").unwrap();

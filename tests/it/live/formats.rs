@@ -1,10 +1,10 @@
 //! The ways of asking for structured output, on a server that honours them.
 
 use approver::decide::Decision;
-use approver::judge::openai::StructuredOutput;
+use approver::judge::openai::{OpenAi, StructuredOutput};
 use serde_json::{Map, Value};
 
-use super::harness::{ANSWER_TOKENS, Exchange, Server, one_note};
+use super::harness::{ANSWER_TOKENS, Exchange, RAMBLING_TOKENS, Server, one_note};
 use super::outcomes::check_outcome;
 
 const MEMBERS: [&str; 5] = ["soft_deny", "basis", "unsupported_arguments", "reason", "decision"];
@@ -12,9 +12,13 @@ const BASIS_MEMBERS: [&str; 4] = ["source", "index", "quote", "covers"];
 
 async fn ask(structured_output: StructuredOutput) -> (Decision, Exchange) {
     let server = Server::take().await;
-    let file = one_note();
+    let mut settings = server.settings(structured_output);
+    settings.max_output_tokens = match structured_output {
+        StructuredOutput::JsonSchema | StructuredOutput::JsonObjectWithSchema => ANSWER_TOKENS,
+        StructuredOutput::JsonObject | StructuredOutput::Text => RAMBLING_TOKENS,
+    };
     let (mut decisions, mut exchanges) =
-        server.judge(server.settings(structured_output), &file).await;
+        server.judge(OpenAi::new(settings).unwrap(), &one_note()).await;
     assert_eq!((decisions.len(), exchanges.len()), (1, 1));
     (decisions.remove(0), exchanges.remove(0))
 }

@@ -18,6 +18,9 @@ use tokio::time::Instant;
 /// Tokens that an answer may have: more than the schema's bounds let a model write.
 pub(super) const ANSWER_TOKENS: u32 = 3_500;
 
+/// Tokens after which a model that no schema holds is cut off: it would go on to the limit.
+pub(super) const RAMBLING_TOKENS: u32 = 200;
+
 /// A model on shared cores answers when it can; the test runner ends what hangs.
 const PATIENCE: Duration = Duration::from_secs(3_600);
 
@@ -44,6 +47,10 @@ impl Server {
         }
     }
 
+    pub(super) fn endpoint(&self, structured_output: StructuredOutput) -> OpenAi {
+        OpenAi::new(self.settings(structured_output)).unwrap()
+    }
+
     pub(super) fn settings(&self, structured_output: StructuredOutput) -> Settings {
         let mut settings = Settings::new(&self.base_url, &self.model);
         settings.structured_output = structured_output;
@@ -53,10 +60,10 @@ impl Server {
         settings
     }
 
-    /// Judges every call of `file` with this judge: the decisions, and what was asked and said.
+    /// Judges every call of `file` by this endpoint: the decisions, and what was asked and said.
     pub(super) async fn judge(
         &self,
-        settings: Settings,
+        endpoint: OpenAi,
         file: &Value,
     ) -> (Vec<Decision>, Vec<Exchange>) {
         let text = file.to_string();
@@ -64,7 +71,7 @@ impl Server {
         let policy = file.version.policy.as_ref();
         let modes = policy.map(|policy| policy.modes.clone()).unwrap_or_default();
         let request = file.body.into_request(None, &modes).unwrap();
-        let judge = Arc::new(Remembering::new(OpenAi::new(settings).unwrap()));
+        let judge = Arc::new(Remembering::new(endpoint));
         let timing = Timing { judgement: PATIENCE, request: PATIENCE, concurrent: 1 };
         let approver = Approver::new(judge.clone(), approver::decide::Settings::default(), timing);
         let agent = &file.version.agent;

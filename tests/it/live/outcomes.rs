@@ -6,10 +6,10 @@ use approver::decide::reason::Reason;
 use approver::decide::text::quotable;
 use approver::decide::verdict::JudgeFailure;
 use approver::decide::{Decision, Outcome};
-use approver::judge::openai::StructuredOutput;
+use approver::judge::openai::{OpenAi, StructuredOutput};
 use serde_json::Value;
 
-use super::harness::{Exchange, Server, one_note};
+use super::harness::{Exchange, RAMBLING_TOKENS, Server, one_note};
 
 /// A call was asked about, and ends as an approval whose quotes stand in what the judge was shown,
 /// or at a person for what the model wrote: never for the server's failure, never otherwise.
@@ -46,13 +46,14 @@ pub(super) fn check_outcome(decision: &Decision, exchange: &Exchange) {
 async fn whatever_a_weak_model_writes_ends_with_evidence_or_at_a_person() {
     let server = Server::take().await;
     for structured_output in [StructuredOutput::JsonSchema, StructuredOutput::Text] {
-        for seed in 1..=4 {
+        for seed in 1..=3 {
             let mut settings = server.settings(structured_output);
             // As far from the likely answer as servers go.
             settings.temperature = Some(2.0);
             settings.seed = Some(seed);
-            settings.max_output_tokens = 300;
-            let (decisions, exchanges) = server.judge(settings, &one_note()).await;
+            settings.max_output_tokens = RAMBLING_TOKENS;
+            let (decisions, exchanges) =
+                server.judge(OpenAi::new(settings).unwrap(), &one_note()).await;
             assert_eq!((decisions.len(), exchanges.len()), (1, 1));
             check_outcome(&decisions[0], &exchanges[0]);
         }
@@ -67,7 +68,7 @@ async fn a_prompt_beyond_the_models_context_is_too_large() {
     let words: Vec<String> = (0..server.context).map(|number| number.to_string()).collect();
     file["agent"]["instructions"] = words.join(" ").into();
     let (decisions, exchanges) =
-        server.judge(server.settings(StructuredOutput::JsonSchema), &file).await;
+        server.judge(server.endpoint(StructuredOutput::JsonSchema), &file).await;
     assert_eq!(exchanges[0].reply, Err(JudgeFailure::PromptTooLong));
     let Outcome::Pending(Some(reason)) = &decisions[0].outcome else {
         panic!("{:?}", decisions[0].outcome);
