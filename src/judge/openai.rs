@@ -174,6 +174,8 @@ impl OpenAi {
         if !matches!(url.scheme(), "http" | "https") || !url.has_host() {
             return Err(SettingsError::BaseUrl);
         }
+        // An error means that the process has a provider already, which is as good.
+        let _ = rustls::crypto::ring::default_provider().install_default();
         let mut http = reqwest::Client::builder()
             .redirect(reqwest::redirect::Policy::none())
             .retry(reqwest::retry::never())
