@@ -10,6 +10,8 @@ mod judge_http;
 mod judge_wire;
 #[cfg(feature = "live-tests")]
 mod live;
+mod novelty;
+mod novelty_properties;
 mod plan;
 mod policy;
 mod policy_command;

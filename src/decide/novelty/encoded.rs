@@ -106,10 +106,11 @@ fn grouped(
 }
 
 fn close_group(text: &str, spans: &mut Vec<(usize, usize)>, hits: &mut Vec<Encoded>) {
-    let chunks = std::mem::take(spans);
-    if chunks.len() < 2 {
+    if spans.len() < 2 {
+        spans.clear();
         return;
     }
+    let chunks = std::mem::take(spans);
     let (Some((start, _)), Some((_, last_end))) = (chunks.first(), chunks.last()) else {
         return;
     };
@@ -396,7 +397,9 @@ fn wordlike(text: &str) -> bool {
         longest = longest.max(row);
     }
     let spaced = text.contains(' ') && plain * 10 >= length * 7 && longest >= 3;
-    spaced || (length >= 16 && plain * 10 >= length * 8 && longest >= 4) || is_item(text)
+    spaced
+        || (length >= 16 && plain * 10 >= length * 8 && longest >= 4)
+        || (is_item(text) && plain * 10 >= length * 8)
 }
 
 /// uuencode: each line begins with its length.

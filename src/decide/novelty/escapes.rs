@@ -423,16 +423,24 @@ pub(super) fn refang(view: &View<'_>) -> Option<Unescaped> {
 }
 
 /// Whether [`refang`] could have something to do.
-pub(super) fn might_be_fanged(text: &str) -> bool {
-    let bytes = text.as_bytes();
-    [&b"xxp"[..], b"XXP", b"xxP", b"XXp", b"**p", b"__p", b"**P"]
-        .iter()
-        .any(|sign| memmem::find(bytes, sign).is_some())
-        || is_written_out(text)
+fn might_be_fanged(text: &str) -> bool {
+    patterns::FANG_SCHEME.as_ref().is_some_and(|scheme| scheme.is_match(text))
+        || has_sign_in_brackets(text)
+}
+
+/// Whether anything but the escapes proper could be undone: defanged schemes, signs in brackets,
+/// spoken dots, spaced letters.
+pub(super) fn has_spoken_or_fanged(text: &str) -> bool {
+    might_be_fanged(text) || has_dot_word(text) || super::tokens::has_spaced_letters(text)
+}
+
+/// Whether an address could be written out, with signs in brackets or in words.
+pub(super) fn is_written_out(text: &str) -> bool {
+    has_sign_in_brackets(text) || has_dot_word(text)
 }
 
 /// Whether a sign of an address stands in brackets.
-pub(super) fn is_written_out(text: &str) -> bool {
+fn has_sign_in_brackets(text: &str) -> bool {
     let bytes = text.as_bytes();
     let in_brackets = |at: usize| {
         let skip = |at: usize| at + usize::from(matches!(byte(text, at), b' ' | b'\t'));
@@ -445,7 +453,6 @@ pub(super) fn is_written_out(text: &str) -> bool {
     };
     memchr::memchr3_iter(b'[', b'(', b'{', bytes).any(in_brackets)
         || memchr_iter(b'<', bytes).any(in_brackets)
-        || has_dot_word(text)
 }
 
 /// Whether a text writes links so that nobody follows them: what it names is bad.
@@ -510,11 +517,6 @@ const SPOKEN_REACH: usize = 96;
 
 fn has_dot_word(text: &str) -> bool {
     patterns::DOT_WORD.as_ref().is_some_and(|dot| dot.is_match(text))
-}
-
-/// Whether [`spoken`] or [`letter_spaced`] could have something to do.
-pub(super) fn has_spoken_sign(text: &str) -> bool {
-    super::tokens::has_spaced_letters(text) || has_dot_word(text)
 }
 
 /// `h t t p s : / / a . b`: single characters with single spaces between them.
