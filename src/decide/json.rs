@@ -291,7 +291,7 @@ impl Json {
     #[must_use]
     pub fn canonical(&self) -> String {
         let mut text = String::new();
-        write_canonical(self, &mut text);
+        CANONICAL.write(self, &mut text);
         text
     }
 }
@@ -313,38 +313,65 @@ fn collect_leaves<'a>(value: &'a Json, pointer: String, leaves: &mut Vec<Leaf<'a
     }
 }
 
-fn write_canonical(value: &Json, text: &mut String) {
-    match value {
-        Json::Null => text.push_str("null"),
-        Json::Bool(true) => text.push_str("true"),
-        Json::Bool(false) => text.push_str("false"),
-        Json::Number(number) => text.push_str(&canonical_number(number)),
-        Json::String(string) => write_string(string, text),
-        Json::Array(items) => {
-            text.push('[');
-            for (index, item) in items.iter().enumerate() {
-                if index > 0 {
-                    text.push(',');
+/// How a value is written: what becomes of its strings and numbers, and whether members are sorted.
+pub(super) struct Notation {
+    pub(super) string: fn(&str, &mut String),
+    pub(super) number: fn(&str, &mut String),
+    pub(super) sorted: bool,
+}
+
+/// Numbers as written, members in their order.
+const COMPACT: Notation = Notation { string: write_string, number: write_number, sorted: false };
+
+/// One text for all notations of a value.
+const CANONICAL: Notation =
+    Notation { string: write_string, number: write_canonical_number, sorted: true };
+
+impl Notation {
+    /// Writes a value without white space.
+    pub(super) fn write(&self, value: &Json, text: &mut String) {
+        match value {
+            Json::Null => text.push_str("null"),
+            Json::Bool(true) => text.push_str("true"),
+            Json::Bool(false) => text.push_str("false"),
+            Json::Number(number) => (self.number)(number, text),
+            Json::String(string) => (self.string)(string, text),
+            Json::Array(items) => {
+                text.push('[');
+                for (index, item) in items.iter().enumerate() {
+                    if index > 0 {
+                        text.push(',');
+                    }
+                    self.write(item, text);
                 }
-                write_canonical(item, text);
+                text.push(']');
             }
-            text.push(']');
-        }
-        Json::Object(members) => {
-            let mut sorted: Vec<_> = members.iter().collect();
-            sorted.sort_by(|left, right| left.0.cmp(&right.0));
-            text.push('{');
-            for (index, (key, member)) in sorted.into_iter().enumerate() {
-                if index > 0 {
-                    text.push(',');
+            Json::Object(members) => {
+                let mut members: Vec<&(String, Json)> = members.iter().collect();
+                if self.sorted {
+                    members.sort_by(|left, right| left.0.cmp(&right.0));
                 }
-                write_string(key, text);
-                text.push(':');
-                write_canonical(member, text);
+                text.push('{');
+                for (index, (key, member)) in members.into_iter().enumerate() {
+                    if index > 0 {
+                        text.push(',');
+                    }
+                    (self.string)(key, text);
+                    text.push(':');
+                    self.write(member, text);
+                }
+                text.push('}');
             }
-            text.push('}');
         }
     }
+}
+
+pub(super) fn write_number(number: &str, text: &mut String) {
+    text.push_str(number);
+}
+
+fn write_canonical_number(number: &str, text: &mut String) {
+    text.push_str(&canonical_number(number));
 }
 
 /// `1.50`, `15e-1` and `1.5` are one number: significant digits and a power of ten.
@@ -387,38 +414,9 @@ fn write_string(string: &str, text: &mut String) {
 /// Compact JSON: members in their order, numbers as written.
 impl fmt::Display for Json {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Json::Null => formatter.write_str("null"),
-            Json::Bool(value) => write!(formatter, "{value}"),
-            Json::Number(number) => formatter.write_str(number),
-            Json::String(string) => {
-                let mut text = String::new();
-                write_string(string, &mut text);
-                formatter.write_str(&text)
-            }
-            Json::Array(items) => {
-                formatter.write_str("[")?;
-                for (index, item) in items.iter().enumerate() {
-                    if index > 0 {
-                        formatter.write_str(",")?;
-                    }
-                    write!(formatter, "{item}")?;
-                }
-                formatter.write_str("]")
-            }
-            Json::Object(members) => {
-                formatter.write_str("{")?;
-                for (index, (key, member)) in members.iter().enumerate() {
-                    if index > 0 {
-                        formatter.write_str(",")?;
-                    }
-                    let mut text = String::new();
-                    write_string(key, &mut text);
-                    write!(formatter, "{text}:{member}")?;
-                }
-                formatter.write_str("}")
-            }
-        }
+        let mut text = String::new();
+        COMPACT.write(self, &mut text);
+        formatter.write_str(&text)
     }
 }
 
