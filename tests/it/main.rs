@@ -5,6 +5,8 @@ mod eval_command;
 mod eval_load;
 mod eval_run;
 mod faults;
+mod gateway;
+mod judge_command;
 mod judge_conformance;
 mod judge_http;
 mod judge_wire;
