@@ -134,7 +134,7 @@ pub(super) fn plain_text(bytes: &[u8]) -> Option<String> {
 }
 
 fn utf16(bytes: &[u8]) -> Option<String> {
-    if bytes.len() < 8 || bytes.len() % 2 != 0 {
+    if bytes.len() < 8 || !bytes.len().is_multiple_of(2) {
         return None;
     }
     for big_endian in [false, true] {
