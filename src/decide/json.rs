@@ -15,6 +15,9 @@ use jiter::{Jiter, JiterError, JiterErrorType, JsonErrorType, Peek};
 /// Arrays and objects inside one another, counted from the outermost; one more is [`Unreadable::TooDeep`].
 pub const MAX_DEPTH: usize = 128;
 
+/// Repeated members that a document reports; each carries its whole pointer, which may be long.
+const MAX_DUPLICATES: usize = 20;
+
 /// A JSON value: numbers as written, members in the order of the text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Json {
@@ -69,7 +72,7 @@ pub enum Unreadable {
 pub struct Document {
     /// The value; repeated members all stand in it.
     pub value: Json,
-    /// JSON pointers of the repeated members, in the order of the text.
+    /// JSON pointers of the first repeated members, in the order of the text.
     pub duplicates: Vec<String>,
 }
 
@@ -158,7 +161,7 @@ impl Reader<'_> {
         let mut next = self.tokens.known_object().map_err(syntax)?.map(str::to_owned);
         while let Some(key) = next {
             self.descend(Step::Key(key.clone()))?;
-            if !seen.insert(key.clone()) {
+            if !seen.insert(key.clone()) && self.duplicates.len() < MAX_DUPLICATES {
                 self.duplicates.push(self.pointer());
             }
             let first = self.tokens.peek().map_err(syntax)?;
@@ -278,12 +281,24 @@ impl Json {
         }
     }
 
-    /// Every leaf in the order of the text. An empty object at the top has none.
+    /// The first `most` leaves in the order of the text. An empty object at the top has none.
+    ///
+    /// A pointer may be as long as the text, so whoever asks says how many are worth it;
+    /// [`Json::leaf_count`] counts all.
     #[must_use]
-    pub fn leaves(&self) -> Vec<Leaf<'_>> {
+    pub fn leaves(&self, most: usize) -> Vec<Leaf<'_>> {
         let mut leaves = Vec::new();
-        collect_leaves(self, String::new(), &mut leaves);
+        collect_leaves(self, String::new(), most, &mut leaves);
         leaves
+    }
+
+    /// How many leaves there are.
+    #[must_use]
+    pub fn leaf_count(&self) -> usize {
+        match self {
+            Json::Object(members) if members.is_empty() => 0,
+            _ => count_leaves(self),
+        }
     }
 
     /// One text for all notations of the same value: keys sorted, numbers in normal form, no space.
@@ -296,16 +311,35 @@ impl Json {
     }
 }
 
-fn collect_leaves<'a>(value: &'a Json, pointer: String, leaves: &mut Vec<Leaf<'a>>) {
+fn count_leaves(value: &Json) -> usize {
+    match value {
+        Json::Array(items) if !items.is_empty() => items.iter().map(count_leaves).sum(),
+        Json::Object(members) if !members.is_empty() => {
+            members.iter().map(|(_, member)| count_leaves(member)).sum()
+        }
+        _ => 1,
+    }
+}
+
+fn collect_leaves<'a>(value: &'a Json, pointer: String, most: usize, leaves: &mut Vec<Leaf<'a>>) {
+    if leaves.len() >= most {
+        return;
+    }
     match value {
         Json::Array(items) if !items.is_empty() => {
             for (index, item) in items.iter().enumerate() {
-                collect_leaves(item, format!("{pointer}/{index}"), leaves);
+                if leaves.len() >= most {
+                    return;
+                }
+                collect_leaves(item, format!("{pointer}/{index}"), most, leaves);
             }
         }
         Json::Object(members) if !members.is_empty() => {
             for (key, member) in members {
-                collect_leaves(member, pointer_to(&pointer, key), leaves);
+                if leaves.len() >= most {
+                    return;
+                }
+                collect_leaves(member, pointer_to(&pointer, key), most, leaves);
             }
         }
         Json::Object(_) if pointer.is_empty() => {}
@@ -381,15 +415,14 @@ fn canonical_number(number: &str) -> String {
         None => ("", number),
     };
     let (mantissa, exponent) = unsigned.split_once(['e', 'E']).unwrap_or((unsigned, "0"));
-    let Ok(exponent) = exponent.parse::<i64>() else {
-        return number.to_owned();
-    };
     let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
     let digits = format!("{whole}{fraction}");
     let significant = digits.trim_start_matches('0').trim_end_matches('0');
     if significant.is_empty() {
         return "0".to_owned();
     }
+    // An exponent beyond this leaves a double's range, where only zero is read alike.
+    let Ok(exponent) = exponent.parse::<i64>() else { return "0".to_owned() };
     let trailing = digits.len() - digits.trim_end_matches('0').len();
     let power = exponent.saturating_sub(fraction.len() as i64).saturating_add(trailing as i64);
     if power == 0 { format!("{sign}{significant}") } else { format!("{sign}{significant}e{power}") }
@@ -433,6 +466,9 @@ mod tests {
             assert_eq!(canonical_number(same), "15e-1", "{same}");
         }
         assert_eq!(canonical_number("1200"), canonical_number("1.2e3"));
+        for zero in ["0", "-0.0", "0e9", "0e99999999999999999999", "1e-99999999999999999999"] {
+            assert_eq!(canonical_number(zero), "0", "{zero}");
+        }
         assert_ne!(canonical_number("12"), canonical_number("120"));
         assert_ne!(canonical_number("9007199254740993"), canonical_number("9007199254740992"));
     }
@@ -482,9 +518,12 @@ mod tests {
     #[test]
     fn every_scalar_and_empty_container_is_a_leaf_but_an_empty_top() {
         let value = read(r#"{"b":[1,{"c":null},[]],"a":{},"":""}"#).unwrap();
-        let pointers: Vec<_> = value.leaves().into_iter().map(|leaf| leaf.pointer).collect();
+        let pointers: Vec<_> = value.leaves(9).into_iter().map(|leaf| leaf.pointer).collect();
         assert_eq!(pointers, ["/b/0", "/b/1/c", "/b/2", "/a", "/"]);
-        assert!(read("{}").unwrap().leaves().is_empty());
+        assert_eq!(value.leaf_count(), 5);
+        assert_eq!(value.leaves(2).len(), 2);
+        let empty = read("{}").unwrap();
+        assert!(empty.leaves(9).is_empty() && empty.leaf_count() == 0);
     }
 
     #[test]

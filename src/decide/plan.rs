@@ -13,7 +13,7 @@ use super::outcome::{BlockedBy, Decision, Outcome, Question, Step, Traced};
 use super::policy::{
     self, Action, Class, Effective, Lists, Mode, Policy, is_sandboxed_bash, needs_person,
 };
-use super::prompt::{self, Pending, Prefix};
+use super::prompt::{self, MAX_CALL, Pending, Prefix};
 use super::provenance::{FirstSeen, MAX_TRACED, Texts};
 use super::reason::{Reason, TurnLimit};
 use super::request::{Agent, Call, Origin, Request, Tool};
@@ -307,7 +307,7 @@ impl<'a> Planner<'a> {
         arguments: &'a Json,
         examined: &Examined,
     ) -> Result<(prompt::Prompt, prompt::Cuts), Reason> {
-        let leaves = arguments.leaves();
+        let leaves = arguments.leaves(MAX_TRACED);
         let first_seen: Vec<FirstSeen> =
             examined.provenance.iter().map(|traced| traced.first_seen.clone()).collect();
         let pending = Pending {
@@ -315,6 +315,7 @@ impl<'a> Planner<'a> {
             arguments,
             tool,
             leaves: &leaves,
+            leaf_count: arguments.leaf_count(),
             first_seen: &first_seen,
             request_calls: &self.request.calls,
         };
@@ -330,16 +331,13 @@ impl<'a> Planner<'a> {
             input_schema: subject.tool.input_schema.as_ref(),
         };
         let findings = novelty::scan(arguments, tool, self.shared.known());
+        // A larger call is never asked about, and its pointers may be as large as itself.
+        let most = if subject.call.arguments_text.len() > MAX_CALL { 0 } else { MAX_TRACED };
         let provenance = arguments
-            .leaves()
+            .leaves(most)
             .into_iter()
-            .enumerate()
-            .map(|(index, leaf)| Traced {
-                first_seen: if index < MAX_TRACED {
-                    self.shared.texts.trace(leaf.value)
-                } else {
-                    FirstSeen::Untraced
-                },
+            .map(|leaf| Traced {
+                first_seen: self.shared.texts.trace(leaf.value),
                 pointer: leaf.pointer,
             })
             .collect();

@@ -181,7 +181,7 @@ fn responses_items() {
         items,
         [
             person("short form", 0),
-            person("one\ntwo", 2),
+            person("one\n\u{FFFC}\ntwo", 2),
             Item::Other { role: "user", text: "an agent wrote this".into() },
             Item::Other { role: "developer", text: "d".into() },
             call("c1", "find", "{}"),

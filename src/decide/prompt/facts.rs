@@ -1,9 +1,9 @@
 //! The tail of a question: the tool, the facts that code found, the other calls, the call itself.
 
-use super::ResultsView;
 use super::encode::{Cuts, encode, encode_cut, encode_json};
+use super::{Pending, ResultsView};
 use crate::decide::eligibility::EligibleClass;
-use crate::decide::json::{Json, Leaf};
+use crate::decide::json::Json;
 use crate::decide::provenance::{FirstSeen, Texts};
 use crate::decide::request::{Annotations, Call, Tool};
 use crate::decide::text::{head, tail};
@@ -22,8 +22,6 @@ const VALUE_LIMIT: usize = 60;
 const EXCERPT_CHARACTERS: usize = 160;
 /// Bytes of another call's arguments that stay.
 const OTHER_ARGUMENTS_LIMIT: usize = 256;
-/// Leaves that are listed: as many as an answer can number.
-pub(super) const LISTED_LEAVES: usize = 64;
 
 pub(super) fn tool(tool: &Tool, cuts: &mut Cuts) -> String {
     let mut text = format!("name: {}\n", named(&tool.name, tool.server_label.as_deref()));
@@ -59,8 +57,7 @@ fn json_cut(value: &Json, limit: usize, cuts: &mut Cuts) -> String {
 
 pub(super) fn facts(
     class: EligibleClass,
-    leaves: &[Leaf<'_>],
-    first_seen: &[FirstSeen],
+    pending: &Pending<'_>,
     texts: &Texts<'_>,
     view: ResultsView,
     cuts: &mut Cuts,
@@ -70,17 +67,17 @@ pub(super) fn facts(
         EligibleClass::Write => "a write",
     };
     let mut text = format!("The call is {class}. 0 is the call as such; its leaves:\n");
-    for (index, (leaf, seen)) in leaves.iter().zip(first_seen).take(LISTED_LEAVES).enumerate() {
+    for (index, (leaf, seen)) in pending.leaves.iter().zip(pending.first_seen).enumerate() {
         let number = index + 1;
         let pointer = encode_cut(&leaf.pointer, POINTER_LIMIT, cuts);
         let value = leaf_value(leaf.value);
         text.push_str(&format!("{number} {pointer} {value}{}\n", origin(seen, texts, view)));
     }
-    match leaves.len().saturating_sub(LISTED_LEAVES) {
+    match pending.leaf_count.saturating_sub(pending.leaves.len()) {
         0 => {}
         more => text.push_str(&format!("[{more} more leaves]\n")),
     }
-    if leaves.is_empty() {
+    if pending.leaves.is_empty() {
         text.push_str("(none)\n");
     }
     text
