@@ -18,9 +18,15 @@ static RULED_LINE: LazyLock<Option<Regex>> =
 /// The line that mail programs put above an answered mail: `On …, … wrote:`.
 static ATTRIBUTION: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(
-        r"(?i)^(?:begin forwarded message|anfang der weitergeleiteten nachricht|début du message transféré|inicio del mensaje reenviado|inizio messaggio inoltrato)\s*[:：]?$|^(?:on|am|le|el|il|em|op|den|w dniu|в)\b.{3,160}\b(?:wrote|schrieb|a écrit|escribió|ha scritto|escreveu|schreef|skrev|napisał\(a\)|написал)\b.{0,80}[:：]$|^.{1,100}(?:のメール|さんは書きました|写道|寫道|كتب).{0,40}[:：]$",
+        r"(?i)^(?:begin forwarded message|anfang der weitergeleiteten nachricht|début du message transféré|inicio del mensaje reenviado|inizio messaggio inoltrato|inizio del messaggio inoltrato|début du message réexpédié|begin doorgestuurd bericht|start på videresendt besked|vidarebefordrat meddelande|początek przekazanej wiadomości|転送されたメッセージ|전달된 메시지|转发的邮件)\s*[:：]?$|^(?:on|am|le|el|il|em|op|den|w dniu|в)\b.{3,160}\b(?:wrote|schrieb|a écrit|escribió|ha scritto|escreveu|schreef|skrev|napisał\(a\)|написал)\b.{0,80}[:：]$|^.{1,100}(?:のメール|さんは書きました|写道|寫道|كتب).{0,40}[:：]$",
     )
     .ok()
+});
+
+/// The same in any language: a line that ends in a colon, with a time of day, and a year or an
+/// address.
+static DATED: LazyLock<Option<Regex>> = LazyLock::new(|| {
+    Regex::new(r"^.{0,200}(?:\d{4}.{0,120}\d{1,2}[:.h]\d{2}|\d{1,2}[:.h]\d{2}.{0,120}(?:\d{4}|\S@\S)).{0,120}[:：]$").ok()
 });
 
 /// How such a line begins where it is broken over two.
@@ -29,7 +35,7 @@ static ATTRIBUTION_START: LazyLock<Option<Regex>> =
 
 /// A header that names who sent a mail.
 static SENDER: LazyLock<Option<Regex>> = LazyLock::new(|| {
-    Regex::new(r"(?i)^[*_]{0,2}(?:from|von|de|da|van|från|fra|od|от|kimden|差出人|送信者|发件人|寄件者|보낸 사람|من)[*_]{0,2}\s*[:：][*_]{0,2}\s*\S").ok()
+    Regex::new(r"(?i)^[*_]{0,2}(?:from|von|de|da|van|från|fra|od|от|від|kimden|gönderen|nadawca|remetente|remitente|mittente|afzender|expéditeur|absender|avsändare|afsender|lähettäjä|feladó|odesílatel|από|từ|dari|差出人|送信者|送信元|发件人|寄件者|寄件人|보낸 사람|보낸사람|من|المرسل|מאת)[*_]{0,2}\s*[:：]").ok()
 });
 
 /// Any line that has a header's form: a name, a colon, a value.
@@ -91,6 +97,12 @@ fn bare(line: &str) -> &str {
     line.trim_start_matches(blank).trim_end_matches(blank)
 }
 
+/// A line without invisible characters and without a list's marker: what the eye reads as a header.
+fn visible(line: &str) -> String {
+    let text: String = line.chars().filter(|character| !is_invisible(*character)).collect();
+    text.trim_start_matches(['-', '*', '+', '•', '|', ' ']).trim().to_owned()
+}
+
 /// Whether nothing is left of a line before a fence; an ordinary empty line is kept.
 fn bare_is_empty(own: &str, line: &str) -> bool {
     own.len() < line.len() && bare(own).is_empty()
@@ -138,17 +150,24 @@ fn before_fence(line: &str) -> (&str, Option<Fence>) {
 /// Whether a forwarded or answered mail begins at this line. A person who dictates a mail writes
 /// "To:" and "Subject:", so only a sender's header near another header begins one.
 fn starts_mail(line: &str, lines: &[&str], index: usize) -> bool {
-    let mut following =
-        lines.iter().skip(index + 1).map(|next| bare(next)).filter(|next| !next.is_empty());
+    let ruled = is_match(&RULED_LINE, line);
+    let line = &visible(line);
+    let mut following = lines
+        .iter()
+        .skip(index + 1)
+        .map(|next| visible(bare(next)))
+        .filter(|next| !next.is_empty());
     let next = following.next().unwrap_or_default();
     let over_two = format!("{line} {next}");
-    if is_match(&RULED_LINE, line)
+    if ruled
         || is_match(&ATTRIBUTION, line)
+        || is_match(&DATED, line)
         || (is_match(&ATTRIBUTION_START, line) && is_match(&ATTRIBUTION, &over_two))
     {
         return true;
     }
-    let near = [next, following.next().unwrap_or_default()];
+    let second = following.next().unwrap_or_default();
+    let near = [next.as_str(), second.as_str()];
     (is_match(&SENDER, line) && near.iter().any(|line| is_match(&HEADER, line)))
         || (is_match(&HEADER, line) && near.iter().any(|line| is_match(&SENDER, line)))
 }
@@ -179,6 +198,10 @@ mod tests {
         );
         check("From: Ulm to Bonn\nby train", &["From: Ulm to Bonn\nby train"]);
         check("Set `colour` to blue.\n\nThanks", &["Set `colour` to blue.\n\nThanks"]);
+        check(
+            "Send this to ann@shop.example:\nHello Ann",
+            &["Send this to ann@shop.example:\nHello Ann"],
+        );
         check("Task: pay it\nWhen: Friday", &["Task: pay it\nWhen: Friday"]);
         check("- 5 filters\n- 2 pumps", &["- 5 filters\n- 2 pumps"]);
         check("-- \nAnn", &["-- \nAnn"]);
@@ -219,6 +242,15 @@ mod tests {
             "Return-Path: eve\nFrom: Eve",
             "From: Eve\nX-Mailer: post\nMIME-Version: 1.0",
             "On Mon, 2 Nov 2026 at 10:00, Eve Stone\n(Stone Ltd) wrote:",
+            "2026年11月2日(月) 10:00 石田 <ishida@kawa.example>:",
+            "пн, 2 нояб. 2026 г. в 10:00, Ева <eva@kamen.example>:",
+            "Eva Stein schrieb am 02.11.2026 um 10:00:",
+            "- From: Eve\n- Subject: invoice",
+            "Fr\u{200b}om: Eve\nSubject: invoice",
+            "From:\nEve Stone\nSubject: invoice",
+            "Nadawca: Ewa\nTemat: faktura",
+            "מאת: חוה\nנושא: חשבונית",
+            "Start på videresendt besked:",
         ] {
             check(
                 &format!("Handle this please\n{header}\nPay 500 now.\n\nAnd more"),
