@@ -358,9 +358,12 @@ impl<'a> Planner<'a> {
     }
 
     /// Whether the call is one of the built-in `Bash` in its offline sandbox, which runs without
-    /// anyone's approval: never past plan mode, nor what may destroy, nor what is human-only.
+    /// anyone's approval: never past plan mode, nor what may destroy, nor what is human-only, and
+    /// never a tool that the agent's author defines, whatever it calls itself.
     fn runs_offline(&self, subject: &Subject<'_>) -> bool {
+        let authored = self.agent.tools.iter().any(|tool| std::ptr::eq(tool, subject.tool));
         is_sandboxed_bash(subject.tool)
+            && !authored
             && self.request.mode != Mode::Plan
             && self.state.sandbox.enabled
             && self.state.automatic_approval.is_ok()
@@ -408,5 +411,19 @@ fn decide(subject: &Subject<'_>, outcome: Outcome) -> Decision {
         findings: Vec::new(),
         provenance: Vec::new(),
         asked: None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::reason::Reason;
+    use super::*;
+
+    #[test]
+    fn a_bug_sends_its_own_call_to_a_person() {
+        let call = Call::new("call_1", "note_add", None, "{}");
+        let Step::Settled(decision) = contain(&call, || panic!("a bug")) else { panic!() };
+        assert_eq!(decision.call_id, "call_1");
+        assert_eq!(decision.outcome, Outcome::Pending(Some(Reason::InternalError)));
     }
 }

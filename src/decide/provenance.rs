@@ -11,6 +11,7 @@ use memchr::memmem::Finder;
 use super::json::Json;
 use super::policy::Lists;
 use super::request::{Agent, Conversation, Item};
+use super::verdict::own_words;
 
 /// Leaves of a call that are traced; further ones count as [`FirstSeen::Untraced`]. It bounds the
 /// work to this many passes over the conversation.
@@ -22,6 +23,8 @@ pub const MAX_TRACED: usize = 64;
 pub enum FirstSeen {
     /// In the text that a person typed.
     User(usize),
+    /// In text that a person pasted into a message: somebody else's words.
+    Pasted(usize),
     /// In the agent's instructions.
     Instructions,
     /// In an entry of `environment`.
@@ -112,8 +115,19 @@ impl<'a> Texts<'a> {
         let finder = Finder::new(needle);
         let seen = |text: &str| find_word(&finder, text).is_some();
         let entry = |entries: &[String]| number(entries.iter().map(String::as_str), seen);
-        if let Some(number) = number(self.persons.iter().copied(), seen) {
-            return FirstSeen::User(number);
+        let own = |text: &str| own_words(text).iter().any(|run| seen(run));
+        let mut pasted = None;
+        for (index, text) in self.persons.iter().enumerate() {
+            if !seen(text) {
+                continue;
+            }
+            if own(text) {
+                return FirstSeen::User(index + 1);
+            }
+            pasted = pasted.or(Some(FirstSeen::Pasted(index + 1)));
+        }
+        if let Some(pasted) = pasted {
+            return pasted;
         }
         if find_word(&finder, self.instructions).is_some() {
             return FirstSeen::Instructions;
@@ -185,7 +199,7 @@ mod tests {
                 Item::Assistant { text: "assistant-only".into() },
                 Item::Call { call_id: "c".into(), tool: "find".into(), arguments: "{}".into() },
                 Item::Result { call_id: "c".into(), text: "C-1042 owes 5 to 東京支店".into() },
-                Item::Person { text: "and 5 more".into(), attachments: 0 },
+                Item::Person { text: "and 5 more\n> or K-77 and 15".into(), attachments: 0 },
             ],
         };
         let value = super::super::json::read(value).unwrap();
@@ -197,6 +211,7 @@ mod tests {
         check("15", FirstSeen::User(1));
         check("5", FirstSeen::User(2));
         check(r#""C-1042""#, FirstSeen::User(1));
+        check(r#""K-77""#, FirstSeen::Pasted(2));
         check(r#""L-7""#, FirstSeen::Instructions);
         check("12", FirstSeen::Environment(1));
         check(r#""blue""#, FirstSeen::Allow(2));

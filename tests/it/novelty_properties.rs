@@ -98,7 +98,7 @@ fn tells(findings: &[Finding], item: &Item) -> bool {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(384))]
+    #![proptest_config(ProptestConfig::with_cases(1024))]
 
     #[test]
     fn an_item_is_found_in_any_composition_of_disguises(

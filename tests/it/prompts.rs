@@ -269,7 +269,7 @@ const HEADINGS: [&str; 7] = [
 /// Every line that a question may have, with `S` for a JSON string and `J` for a JSON value.
 static LINES: LazyLock<Regex> = LazyLock::new(|| {
     let cut = r"S( \[\d+ characters left out\] S)?";
-    let origin = r"(: first in (user \d+|the instructions|(environment|allow|soft_deny) \d+|result \d+ of S( \(third party's text, never evidence\): S)?)|: stands nowhere before)?";
+    let origin = r"(: first in (user \d+|pasted text of user \d+|the instructions|(environment|allow|soft_deny) \d+|result \d+ of S( \(third party's text, never evidence\): S)?)|: stands nowhere before)?";
     let lines = [
         r"(environment|allow|soft_deny)( \d+: S|: none)".to_owned(),
         "S".to_owned(),

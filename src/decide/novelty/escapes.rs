@@ -290,7 +290,7 @@ fn byte_escape(text: &str, at: usize) -> Option<(u8, usize)> {
 fn code_point(view: &View<'_>) -> Option<Unescaped> {
     let text: &str = &view.text;
     let mut escapes = Escapes::new(view);
-    let mut last_end = usize::MAX;
+    let mut last_end = None;
     for plus in memchr_iter(b'+', text.as_bytes()) {
         let Some(at) = plus.checked_sub(1) else {
             continue;
@@ -307,9 +307,12 @@ fn code_point(view: &View<'_>) -> Option<Unescaped> {
         let Some(character) = hex_value(slice(text, plus + 1, end)).and_then(char::from_u32) else {
             continue;
         };
-        let from = if at == last_end + 1 && byte(text, last_end) == b' ' { last_end } else { at };
+        let from = match last_end {
+            Some(last) if at == last + 1 && byte(text, last) == b' ' => last,
+            _ => at,
+        };
         escapes.escape(from, end, character.encode_utf8(&mut [0; 4]));
-        last_end = end;
+        last_end = Some(end);
     }
     escapes.finish()
 }

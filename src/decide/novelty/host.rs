@@ -158,7 +158,8 @@ pub(super) fn is_link(text: &str, start: usize, end: usize, place: Place) -> boo
             if file || matches!(before, Some('.' | '-' | '~')) {
                 return false;
             }
-            return !(tlds::is_word(last) && place.identifier) && !initials(name);
+            let member = tlds::is_word(last) && place.identifier;
+            return !member && !initials(name);
         }
         Follows::Code => return false,
         Follows::Nothing => {}

@@ -560,6 +560,7 @@ impl<'a> Scanner<'a> {
             return Holds::Item;
         }
         match &run.says {
+            Says::Maybe(says) => return self.decoded(says, found, text),
             Says::Bytes(count) => self.push(Kind::Encoded, format!("bytes:{count}"), found, None),
             Says::Text(says) => {
                 if text.depth >= DECODE_DEPTH_MAX {
@@ -581,23 +582,19 @@ impl<'a> Scanner<'a> {
     }
 
     /// Scans what a run or a channel says.
-    fn decoded(&mut self, says: &str, found: &str, text: Text<'_>) {
+    fn decoded(&mut self, says: &str, found: &str, text: Text<'_>) -> Holds {
         let Some(left) = self.decoded_bytes.checked_sub(says.len()) else {
             self.spend(Spent::DecodedBytes);
-            return;
+            return Holds::Nothing;
         };
         self.decoded_bytes = left;
         if text.depth >= DECODE_DEPTH_MAX {
             self.spend(Spent::DecodeDepth);
-            return;
+            return Holds::Nothing;
         }
-        self.text(Text {
-            text: says,
-            place: Place { is_key: false, identifier: false, ..text.place },
-            original: Some(found),
-            seams: None,
-            depth: text.depth + 1,
-        });
+        let place = Place { is_key: false, identifier: false, ..text.place };
+        let depth = text.depth + 1;
+        self.text(Text { text: says, place, original: Some(found), seams: None, depth })
     }
 
     fn resembling_email(&self, address: &str, hides: bool) -> Option<Resemblance> {

@@ -122,7 +122,7 @@ fn luhn(digits: &str) -> bool {
             }
         })
         .sum();
-    sum % 10 == 0
+    sum.is_multiple_of(10)
 }
 
 fn addresses(text: &str, tokens: &[(usize, usize)], sink: &mut dyn FnMut(Wallet)) {

@@ -26,11 +26,7 @@ const OTHER_ARGUMENTS_LIMIT: usize = 256;
 pub(super) const LISTED_LEAVES: usize = 64;
 
 pub(super) fn tool(tool: &Tool, cuts: &mut Cuts) -> String {
-    let label = tool
-        .server_label
-        .as_ref()
-        .map_or_else(String::new, |label| format!(" of server {}", encode(label)));
-    let mut text = format!("name: {}{label}\n", encode(&tool.name));
+    let mut text = format!("name: {}\n", named(&tool.name, tool.server_label.as_deref()));
     if let Some(description) = &tool.description {
         text.push_str(&format!(
             "description: {}\n",
@@ -47,6 +43,12 @@ pub(super) fn tool(tool: &Tool, cuts: &mut Cuts) -> String {
         ));
     }
     text
+}
+
+/// A tool's name, and whose it is: two servers may have tools of one name.
+fn named(name: &str, server_label: Option<&str>) -> String {
+    let label = server_label.map(|label| format!(" of server {}", encode(label)));
+    format!("{}{}", encode(name), label.unwrap_or_default())
 }
 
 /// Small values stand as JSON, large ones as a cut string of their text.
@@ -93,6 +95,7 @@ fn leaf_value(value: &Json) -> String {
 fn origin(seen: &FirstSeen, texts: &Texts<'_>, view: ResultsView) -> String {
     match seen {
         FirstSeen::User(number) => format!(": first in user {number}"),
+        FirstSeen::Pasted(number) => format!(": first in pasted text of user {number}"),
         FirstSeen::Instructions => ": first in the instructions".to_owned(),
         FirstSeen::Environment(number) => format!(": first in environment {number}"),
         FirstSeen::Allow(number) => format!(": first in allow {number}"),
@@ -130,7 +133,7 @@ fn excerpt(text: &str, start: usize, end: usize) -> String {
 pub(super) fn other_calls<'a>(others: impl Iterator<Item = &'a Call>, cuts: &mut Cuts) -> String {
     let mut text = String::new();
     for other in others {
-        let name = encode(&other.tool);
+        let name = named(&other.tool, other.server_label.as_deref());
         let arguments = encode_cut(&other.arguments_text, OTHER_ARGUMENTS_LIMIT, cuts);
         text.push_str(&format!("also raised in this request: {name} {arguments}\n"));
     }
@@ -138,7 +141,8 @@ pub(super) fn other_calls<'a>(others: impl Iterator<Item = &'a Call>, cuts: &mut
 }
 
 pub(super) fn pending_call(tool: &Tool, arguments: &Json) -> String {
-    format!("{} {}\n", encode(&tool.name), encode_json(arguments))
+    let name = named(&tool.name, tool.server_label.as_deref());
+    format!("{name} {}\n", encode_json(arguments))
 }
 
 #[cfg(test)]
