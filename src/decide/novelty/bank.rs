@@ -136,6 +136,14 @@ pub(super) fn labelled(text: &str, sink: &mut dyn FnMut(Number)) {
             continue;
         }
         from = number.end.max(from);
+        // `12.345,67` is an amount, `10.2.3.4` a version or an address.
+        let cents = byte(text, number.end) == b','
+            && byte(text, number.end + 1).is_ascii_digit()
+            && byte(text, number.end + 2).is_ascii_digit()
+            && !byte(text, number.end + 3).is_ascii_digit();
+        if cents || slice(text, number.start, number.end).parse::<std::net::Ipv4Addr>().is_ok() {
+            continue;
+        }
         match label_before(text, digit) {
             None | Some(Role::Bank(BankCode::Ifsc)) => {}
             Some(role) => sink(Number { role, ..number }),

@@ -67,7 +67,37 @@ pub(super) fn hex_bytes(digits: &str) -> Option<Vec<u8>> {
 
 /// What `bytes` say, where they are text or inflate to text.
 pub(super) fn text_of(bytes: &[u8]) -> Option<String> {
-    plain_text(bytes).or_else(|| inflated(bytes).and_then(|bytes| plain_text(&bytes)))
+    if let Some(text) = plain_text(bytes) {
+        return Some(text);
+    }
+    let mut inner = inflated(bytes)?;
+    for _ in 0..COMPRESSED_DEPTH_MAX {
+        if let Some(text) = plain_text(&inner) {
+            return Some(text);
+        }
+        inner = inflated(&inner)?;
+    }
+    None
+}
+
+/// Compressions inside one another that are undone at once.
+const COMPRESSED_DEPTH_MAX: usize = 4;
+
+/// Whether the bytes begin like an archive or a compressed text, of a kind that is not undone here
+/// or is damaged: it says something, and nobody sees what.
+pub(super) fn is_compressed(bytes: &[u8]) -> bool {
+    const STARTS: [&[u8]; 8] = [
+        b"\x1f\x8b\x08",
+        b"BZh",
+        b"\xfd7zXZ\0",
+        b"7z\xbc\xaf\x27\x1c",
+        b"\x28\xb5\x2f\xfd",
+        b"PK\x03\x04",
+        b"Rar!\x1a\x07",
+        b"\x04\x22\x4d\x18",
+    ];
+    STARTS.iter().any(|start| bytes.starts_with(start))
+        && (!bytes.starts_with(b"BZh") || bytes.get(4..10) == Some(b"1AY&SY"))
 }
 
 /// What `bytes` say where they are printable ASCII and no more: digits or escapes that may be an

@@ -19,7 +19,7 @@
 
 use memchr::memchr_iter;
 
-use super::bytes::{byte, byte_before, char_at, char_before, is_cjk, run_end, run_start, slice};
+use super::bytes::{byte, byte_before, char_before, is_cjk, run_end, run_start, slice};
 use super::place::Place;
 use super::tlds;
 
@@ -112,11 +112,11 @@ fn local_part(text: &str, at: usize, floor: usize, place: Place) -> Option<Local
     }
     end = before_space;
     if byte_before(text, end) == b')' {
-        let window = end.saturating_sub(LOCAL_MAX).max(floor);
-        let open = slice(text, super::bytes::floor_boundary(text, window), end)
-            .rfind('(')
-            .map(|offset| super::bytes::floor_boundary(text, window) + offset)?;
-        end = open;
+        let window = super::bytes::floor_boundary(text, end.saturating_sub(LOCAL_MAX).max(floor));
+        end = comment_start(text, end, window)?;
+        if place.recipient {
+            end = run_start(text, end, floor.max(end.saturating_sub(3)), char::is_whitespace);
+        }
     }
     if byte_before(text, end) == b'"' {
         return quoted(text, end).map(|local| Local { spaced, ..local });
@@ -129,6 +129,34 @@ fn local_part(text: &str, at: usize, floor: usize, place: Place) -> Option<Local
         return None;
     }
     Some(Local { text: raw.to_lowercase(), start, spaced })
+}
+
+/// Where the comment that ends before `end` begins; comments may hold comments.
+fn comment_start(text: &str, end: usize, floor: usize) -> Option<usize> {
+    let mut depth = 0_usize;
+    for (offset, character) in slice(text, floor, end).char_indices().rev() {
+        match character {
+            ')' => depth += 1,
+            '(' if depth <= 1 => return Some(floor + offset),
+            '(' => depth -= 1,
+            _ => {}
+        }
+    }
+    None
+}
+
+/// Where the comment that begins at `start` ends.
+fn comment_end(text: &str, start: usize, ceiling: usize) -> Option<usize> {
+    let mut depth = 0_usize;
+    for (offset, character) in slice(text, start, ceiling).char_indices() {
+        match character {
+            '(' => depth += 1,
+            ')' if depth <= 1 => return Some(start + offset + 1),
+            ')' => depth -= 1,
+            _ => {}
+        }
+    }
+    None
 }
 
 /// A quoted local part that ends before `end`; unquoted when it is a dot-atom.
@@ -165,16 +193,10 @@ fn trim(text: &str, start: usize, end: usize, place: Place) -> Option<usize> {
     // `key=`, `?to=`, `/path/`: what stands after the last of them is the local part.
     let cuts: &[char] =
         if whole { &['/', '?', '|', '{'] } else { &['=', '/', '?', '&', '|', '{', '}', '#', '`'] };
-    if let Some(cut) = local.rfind(cuts) {
+    if let Some(cut) = local.rfind(cuts).filter(|cut| cut + 1 < local.len()) {
         start += cut + 1;
     }
-    start = run_end(text, start, |c| {
-        matches!(
-            c,
-            '*' | '\'' | '`' | '~' | '^' | '$' | '.' | '_' | '-' | '!' | '+' | '#' | '&' | '%'
-        )
-    })
-    .min(end);
+    start = decoration_end(text, start, end, place);
     // An escape sequence before the address is not part of it: `\nalice@`.
     if byte_before(text, start) == b'\\'
         && matches!(byte(text, start), b'n' | b't' | b'r')
@@ -201,9 +223,58 @@ fn trim(text: &str, start: usize, end: usize, place: Place) -> Option<usize> {
     Some(start)
 }
 
+/// Where the local part begins behind the signs that decorate it. In an argument `+ruth@`, `-ruth@`
+/// and `~ruth@` are other mailboxes than `ruth@`, so only what no program writes as part of an
+/// address goes: list marks, quotes, and markup that is closed behind the address. What is nothing
+/// but such signs is the local part itself.
+fn decoration_end(text: &str, start: usize, end: usize, place: Place) -> usize {
+    let loose =
+        run_end(text, start, |c| matches!(c, '*' | '\'' | '`' | '|' | '{' | '#' | '&')).min(end);
+    if loose == end {
+        return start;
+    }
+    // `_a@b.example_`, `~a@b.example~`: a pair around the address is markup.
+    let sign = byte(text, loose);
+    let paired = matches!(sign, b'_' | b'~')
+        && loose + 1 < end
+        && !matches!(char_before(text, loose), Some(before) if before.is_alphanumeric())
+        && {
+            let domain_end = run_end(text, end + 1, is_domain);
+            domain_end > end + 1
+                && (byte_before(text, domain_end) == sign || byte(text, domain_end) == sign)
+        };
+    let is_pair = |c: char| u32::from(c) == u32::from(sign);
+    let mut from = if paired { run_end(text, loose, is_pair).min(end) } else { loose };
+    // A list's dash or an ellipsis in a source decorates, as nobody there can mean a mailbox that
+    // an argument would be mistaken for.
+    if place.source && byte(text, from) == b'.' {
+        from = run_end(text, from, |c| c == '.').min(end);
+    }
+    if from == end { start } else { from }
+}
+
+/// Whether an escape stands in the local part whose decoded view holds the address: then that view
+/// tells it. What decodes to no character of an address is read nowhere else.
 fn has_percent_escape(text: &str) -> bool {
-    memchr_iter(b'%', text.as_bytes())
-        .any(|at| byte(text, at + 1).is_ascii_hexdigit() && byte(text, at + 2).is_ascii_hexdigit())
+    let mut decoded = Vec::with_capacity(text.len());
+    let mut any = false;
+    let mut at = 0;
+    while at < text.len() {
+        let digits = slice(text, at + 1, at + 3);
+        if byte(text, at) == b'%'
+            && digits.len() == 2
+            && let Ok(value) = u8::from_str_radix(digits, 16)
+        {
+            any = true;
+            decoded.push(value);
+            at += 3;
+        } else {
+            decoded.push(byte(text, at));
+            at += 1;
+        }
+    }
+    let last = std::str::from_utf8(&decoded).ok().and_then(|text| text.chars().next_back());
+    any && last.is_some_and(is_local)
 }
 
 /// The domain after `@`: its canonical form and its end.
@@ -215,8 +286,11 @@ fn domain_part(text: &str, at: usize, local: &Local, place: Place) -> Option<(St
     }
     let mut start = spaces_end;
     if byte(text, start) == b'(' {
-        let close = slice(text, start, (start + DOMAIN_MAX).min(text.len())).find(')')?;
-        start = start + close + 1;
+        let ceiling = super::bytes::floor_boundary(text, start + DOMAIN_MAX);
+        start = comment_end(text, start, ceiling)?;
+        if place.recipient {
+            start = run_end(text, start, char::is_whitespace).min(start + 3);
+        }
     }
     if byte(text, start) == b'[' {
         let window = super::bytes::floor_boundary(text, start + 64);
@@ -253,6 +327,18 @@ fn domain_part(text: &str, at: usize, local: &Local, place: Place) -> Option<(St
     {
         end = start + offset;
     }
+    // `b(x).example`: a comment between two labels.
+    if byte(text, end) == b'('
+        && let Some(after) = comment_end(text, end, ceiling)
+        && byte(text, after) == b'.'
+    {
+        let tail = run_end(slice(text, 0, ceiling), after, is_domain);
+        let whole = format!("{}{}", slice(text, start, end), slice(text, after, tail));
+        let domain = canonical_domain(&whole);
+        if tlds::may_receive_mail(domain.rsplit('.').next().unwrap_or("")) {
+            return Some((domain, tail));
+        }
+    }
     gate(text, start, end, spaced, place)
 }
 
@@ -275,10 +361,9 @@ fn gate(
     let domain = canonical_domain(raw);
     let last = domain.rsplit('.').next().unwrap_or("");
     let dotted = domain.contains('.');
-    if dotted && tlds::exists(last) {
-        let code = (tlds::is_file_ending(last) && !place.recipient && retina(&domain))
-            || (!place.recipient && char_at(text, end) == Some('('));
-        return (!code).then_some((domain, end));
+    if dotted && tlds::may_receive_mail(last) {
+        let image = !place.recipient && retina(&domain);
+        return (!image).then_some((domain, end));
     }
     let lenient = (place.recipient || place.source) && !spaced;
     let plausible = domain.bytes().any(|byte| byte.is_ascii_alphabetic());
@@ -287,9 +372,14 @@ fn gate(
     (lenient && plausible && bounded && !dotted).then_some((domain, end))
 }
 
-/// `photo@2x.mov`: a scale, not a host.
+/// `photo@2x.png`: a scale and the ending of an image, not a host.
 fn retina(domain: &str) -> bool {
-    let label = domain.split('.').next().unwrap_or("");
+    let Some((label, ending)) = domain.split_once('.') else {
+        return false;
+    };
+    if !matches!(ending, "png" | "jpg" | "jpeg" | "gif" | "webp" | "svg" | "avif" | "heic") {
+        return false;
+    }
     let digits = label.trim_end_matches('x');
     digits.len() + 1 == label.len()
         && !digits.is_empty()

@@ -190,7 +190,8 @@ fn read(run: &str) -> Option<Says> {
             None => maybe = decode::printable(&bytes),
         }
         if has_letter {
-            let opaque = digits.len() > OPAQUE_MAX && varied(digits, 10);
+            let opaque =
+                decode::is_compressed(&bytes) || (digits.len() > OPAQUE_MAX && varied(digits, 10));
             return maybe.map(Says::Maybe).or(opaque.then_some(Says::Bytes(bytes.len())));
         }
     }
@@ -205,8 +206,10 @@ fn read(run: &str) -> Option<Says> {
     if let Some(text) = maybe {
         return Some(Says::Maybe(text));
     }
-    let payload = run.len() > OPAQUE_MAX && varied(run, 20) && mixed(run);
-    payload.then_some(Says::Bytes(base64?.len()))
+    let bytes = base64?;
+    let payload =
+        decode::is_compressed(&bytes) || (run.len() > OPAQUE_MAX && varied(run, 20) && mixed(run));
+    payload.then_some(Says::Bytes(bytes.len()))
 }
 
 /// The run as base32, in both alphabets, where its characters fit.
@@ -289,8 +292,12 @@ const BITS_MIN: usize = 32;
 /// The list around the digit at `at`: short groups of hex digits with a separator between them.
 fn region(text: &str, at: usize, floor: usize) -> (usize, usize, usize) {
     let is_digit = |byte: u8| byte.is_ascii_hexdigit() || matches!(byte, b'x' | b'X');
-    let is_separator =
-        |byte: u8| matches!(byte, b' ' | b':' | b';' | b',' | b'_' | b'|' | b'-' | b'\n' | b'\r');
+    let is_separator = |byte: u8| {
+        matches!(
+            byte,
+            b' ' | b':' | b';' | b',' | b'_' | b'|' | b'-' | b'.' | b'/' | b'\t' | b'\n' | b'\r'
+        )
+    };
     let mut start = at;
     let mut length = 0;
     while start > floor {
@@ -314,7 +321,7 @@ fn region(text: &str, at: usize, floor: usize) -> (usize, usize, usize) {
                 groups += 1;
             }
             gap = 0;
-        } else if is_separator(next) && gap < 2 {
+        } else if is_separator(next) && gap < 3 {
             gap += 1;
         } else {
             break;
@@ -377,7 +384,8 @@ fn lists(whole: &str, from: usize, to: usize, hits: &mut Vec<Encoded>) {
     each(
         &patterns::BITS,
         &|list| {
-            let digits: String = list.chars().filter(char::is_ascii_digit).collect();
+            let digits: String =
+                list.replace("0b", "").chars().filter(char::is_ascii_digit).collect();
             digits
                 .as_bytes()
                 .chunks_exact(8)

@@ -248,7 +248,7 @@ fn backslash(view: &View<'_>) -> Option<Unescaped> {
                     done = end;
                 }
             }
-            b'x' | b'0'..=b'3' => {
+            b'x' | b'0'..=b'7' => {
                 done = bytes_as_text(&mut escapes, at, |from| {
                     if byte(text, from) != b'\\' {
                         return None;
@@ -278,12 +278,14 @@ fn byte_escape(text: &str, at: usize) -> Option<(u8, usize)> {
         let value = hex_value(slice(text, at + 1, at + 3))?;
         return u8::try_from(value).ok().map(|value| (value, at + 3));
     }
-    let digits = slice(text, at, at + 3);
-    if digits.len() != 3 || !digits.bytes().all(|byte| (b'0'..=b'7').contains(&byte)) {
+    // Three octal digits, or the two that are left of the numbers from 64 on.
+    let most = if byte(text, at) <= b'3' { 3 } else { 2 };
+    let end = run_end(text, at, |c| matches!(c, '0'..='7')).min(at + most);
+    if end < at + 2 {
         return None;
     }
-    let value = u32::from_str_radix(digits, 8).ok()?;
-    u8::try_from(value).ok().map(|value| (value, at + 3))
+    let value = u32::from_str_radix(slice(text, at, end), 8).ok()?;
+    u8::try_from(value).ok().map(|value| (value, end))
 }
 
 /// `U+0040`; one space between two of them belongs to the notation.

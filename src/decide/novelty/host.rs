@@ -102,7 +102,6 @@ const PRODUCTS: &[&str] = &[
     "monday.com",
     "amazon.com",
     "salesforce.com",
-    "crates.io",
     "paint.net",
     "diagrams.net",
     "json.net",
@@ -170,6 +169,14 @@ pub(super) fn is_link(text: &str, start: usize, end: usize, place: Place) -> boo
         || initials(name)
         || reversed_package(name)
         || code_object(name)
+    {
+        return false;
+    }
+    // `Dockerfile.dev`, `Dr.med.`: a file of a build, a title.
+    if matches!(
+        canonical.split('.').next(),
+        Some("dockerfile" | "makefile" | "containerfile" | "dr" | "prof" | "dipl")
+    ) && name.starts_with(char::is_uppercase)
     {
         return false;
     }

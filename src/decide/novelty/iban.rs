@@ -60,6 +60,7 @@ pub(super) fn find(text: &str, place: Place, sink: &mut dyn FnMut(Iban)) {
     }
     if !any
         && (place.payment || place.account)
+        && !place.reference
         && let Some(iban) = shaped(text)
     {
         sink(iban);
@@ -225,7 +226,30 @@ fn shaped(text: &str) -> Option<Iban> {
         return None;
     }
     let number: String = window.iter().map(|(letter, _)| *letter).collect();
+    // A SEPA creditor identifier says so with `ZZZ`.
+    if number.get(4..7) == Some("ZZZ") || !is_printed_as_number(trimmed) {
+        return None;
+    }
     is_shape(&number).then_some(Iban { number, valid: false, start, end })
+}
+
+/// Whether the groups are those of one number: the check digits follow the country's letters at
+/// once, as in no number of a document (`SO-2031-…`), the separator stays the same, and no group
+/// but a bank's code is a word.
+fn is_printed_as_number(text: &str) -> bool {
+    let mut letters = text.chars();
+    let together = letters.by_ref().take(2).all(|c| latin(c).is_some())
+        && letters.next().is_some_and(|c| c.is_ascii_digit());
+    let mut separators = text.chars().filter(|c| is_separator(*c));
+    let first = separators.next();
+    let same = separators.all(|c| Some(c) == first || c.is_whitespace());
+    let upper = text.starts_with(char::is_uppercase);
+    together
+        && same
+        && text.split(is_separator).all(|group| {
+            group.chars().any(|c| c.is_ascii_digit())
+                || (group.chars().count() <= 4 && group.chars().all(|c| c.is_uppercase() == upper))
+        })
 }
 
 /// Calls `sink` with every number in a source that has the shape of one, valid or not, in any

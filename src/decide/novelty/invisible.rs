@@ -233,7 +233,7 @@ fn symbols(text: &str, sink: &mut dyn FnMut(Channel)) {
                 _ if is_invisible(character) => {}
                 _ if character.is_ascii() && !character.is_ascii_control() && plain < 4 => {
                     says.push(character);
-                    plain += 1;
+                    plain += usize::from(!character.is_ascii_digit());
                     // Digits have no symbols in some blocks; they belong to the message.
                     if character.is_ascii_digit() || character == '-' {
                         end = start + offset + 1;
@@ -254,15 +254,18 @@ fn symbols(text: &str, sink: &mut dyn FnMut(Channel)) {
 
 /// Whether regional indicators pair up to flags of countries.
 fn only_flags(run: &str) -> bool {
-    run.split(|c: char| !matches!(u32::from(c), 0x1F1E6..=0x1F1FF)).all(|group| {
-        let letters: String =
-            group.chars().filter_map(symbol_letter).map(|c| c.to_ascii_uppercase()).collect();
-        letters.len().is_multiple_of(2)
-            && letters.as_bytes().chunks_exact(2).all(|pair| {
-                std::str::from_utf8(pair).is_ok_and(super::iban_registry::is_country)
-                    || matches!(pair, b"EU" | b"UN" | b"AC" | b"TA")
-            })
-    })
+    let is_indicator = |c: char| matches!(u32::from(c), 0x1F1E6..=0x1F1FF);
+    let mut letters = run.chars().filter(|c| symbol_letter(*c).is_some());
+    letters.all(is_indicator)
+        && run.split(|c: char| !is_indicator(c)).all(|group| {
+            let letters: String =
+                group.chars().filter_map(symbol_letter).map(|c| c.to_ascii_uppercase()).collect();
+            letters.len().is_multiple_of(2)
+                && letters.as_bytes().chunks_exact(2).all(|pair| {
+                    std::str::from_utf8(pair).is_ok_and(super::iban_registry::is_country)
+                        || matches!(pair, b"EU" | b"UN" | b"AC" | b"TA")
+                })
+        })
 }
 
 /// Whether what the symbols stand for reads like a message. Emoji stand next to each other for

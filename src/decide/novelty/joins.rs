@@ -227,8 +227,24 @@ impl<'a> Scanner<'a> {
             let has = |list: &[&str]| words.iter().any(|word| list.contains(&word.as_str()));
             if has(&["local", "localpart"]) {
                 locals.push((text, true));
-            } else if has(&["user", "username", "name", "mailbox", "account", "login", "recipient"])
-                && !has(&["domain", "host"])
+            } else if has(&[
+                "user",
+                "username",
+                "name",
+                "mailbox",
+                "account",
+                "login",
+                "recipient",
+                "alias",
+                "handle",
+                "nick",
+                "mail",
+                "benutzer",
+                "benutzername",
+                "usuario",
+                "utilisateur",
+                "utente",
+            ]) && !has(&["domain", "host"])
             {
                 locals.push((text, false));
             }
@@ -281,7 +297,9 @@ impl<'a> Scanner<'a> {
                 let local_fits = !local.is_empty() && !local.contains(['@', '/', ':']);
                 // A name beside a complete address is that person's name.
                 let named = !surely_local && holds == Holds::Item;
-                if !local_fits || named || (*only_host && !surely_local) {
+                // `user` and `host` are also a login; then the server is known, or novel by itself.
+                let login = *only_host && !surely_local && self.knows_host(domain);
+                if !local_fits || named || login {
                     continue;
                 }
                 let text = format!("{local}@{}", domain.trim_start_matches('@'));

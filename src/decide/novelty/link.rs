@@ -193,7 +193,9 @@ impl Finder<'_> {
         let first = path.chars().next();
         let is_path = first
             .is_some_and(|c| c.is_alphanumeric() || matches!(c, '/' | '.' | '_' | '~' | '-'))
-            && (path.contains('/') || path.ends_with(".git"))
+            && (path.contains('/')
+                || path.ends_with(".git")
+                || (user_start == 0 && end == text.len() && !self.place.recipient))
             && !path.starts_with("//")
             && !path.starts_with("~$");
         if is_path && believable(&host.to_ascii_lowercase()) {
@@ -224,7 +226,11 @@ impl Finder<'_> {
             };
             if let Some(link) = link_form::absolute("https", slice(text, at, end), at, end)
                 && believable(&link.host)
-                && !tlds::is_file_ending(link.host.rsplit('.').next().unwrap_or(""))
+                && (!tlds::is_file_ending(link.host.rsplit('.').next().unwrap_or(""))
+                    || !link.path.is_empty()
+                    || !link.tail.is_empty()
+                    || self.place.host
+                    || is_attribute(text, at))
             {
                 self.links.push(Link { scheme_written: false, ..link });
             }
@@ -392,6 +398,7 @@ fn end_of(text: &str, start: usize, ceiling: usize) -> usize {
                 rest.starts_with("http://") || rest.starts_with("https://")
             }
             '\\' => matches!(byte(text, end + 1), b'"' | b'\''),
+            '&' => !whole && is_bracket_reference(text, end),
             '\u{3000}'..='\u{303F}' => true,
             other => {
                 other.is_whitespace()
@@ -411,15 +418,53 @@ fn end_of(text: &str, start: usize, ceiling: usize) -> usize {
     if end == ceiling && ceiling < text.len() {
         return end;
     }
-    while end > start
-        && matches!(
-            byte_before(text, end),
-            b'.' | b',' | b';' | b':' | b'!' | b'?' | b'\'' | b'*' | b'~' | b'\\'
-        )
-    {
-        end -= 1;
+    trimmed_end(text, start, end)
+}
+
+/// The end without what closes a sentence or a quotation, in any script, and without `'s`.
+fn trimmed_end(text: &str, start: usize, end: usize) -> usize {
+    let mut end = end;
+    while let Some(last) = char_before(text, end).filter(|_| end > start) {
+        let genitive = matches!(last, 's' | 'S')
+            && matches!(char_before(text, end - 1), Some('\'' | '\u{2019}'))
+            && end - 1 > start;
+        if genitive {
+            end -= 1;
+        } else if is_closing(last) {
+            end -= last.len_utf8();
+        } else {
+            break;
+        }
     }
     end
+}
+
+const fn is_closing(character: char) -> bool {
+    matches!(
+        character,
+        '.' | ',' | ';' | ':' | '!' | '?' | '\'' | '*' | '~' | '\\'
+            | '\u{2018}'..='\u{201F}'
+            | '\u{2039}' | '\u{203A}' | '\u{00AB}' | '\u{00BB}' | '\u{2026}' | '\u{2013}' | '\u{2014}'
+            | '\u{060C}' | '\u{061B}' | '\u{061F}' | '\u{06D4}' | '\u{066B}' | '\u{066C}'
+            | '\u{0964}' | '\u{0965}' | '\u{0589}' | '\u{055D}' | '\u{05C3}' | '\u{037E}' | '\u{0387}'
+            | '\u{104A}' | '\u{104B}' | '\u{17D4}' | '\u{17D5}' | '\u{1362}'..='\u{1368}'
+            | '\u{FF01}' | '\u{FF0C}' | '\u{FF0E}' | '\u{FF1A}' | '\u{FF1B}' | '\u{FF1F}'
+    )
+}
+
+/// Whether the value of `href=`, `src=` or another attribute begins at `at`.
+fn is_attribute(text: &str, at: usize) -> bool {
+    let quote = run_start(text, at, at.saturating_sub(1), |c| matches!(c, '"' | '\''));
+    byte_before(text, quote) == b'='
+}
+
+/// Whether a reference at `at` stands for a quote or an angle bracket, where every link ends.
+fn is_bracket_reference(text: &str, at: usize) -> bool {
+    const NAMES: [&str; 16] = [
+        "&gt;", "&lt;", "&quot;", "&apos;", "&#34;", "&#39;", "&#60;", "&#62;", "&#x22;", "&#x27;",
+        "&#x3c;", "&#x3e;", "&#x3C;", "&#x3E;", "&ldquo;", "&rdquo;",
+    ];
+    NAMES.iter().any(|name| slice(text, at, at + name.len()) == *name)
 }
 
 const fn bracket(character: char) -> usize {

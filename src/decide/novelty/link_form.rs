@@ -292,6 +292,9 @@ fn concrete(host: &str) -> Option<String> {
     if host.get(1..).is_some_and(|rest| rest.contains('[')) {
         return None;
     }
+    if is_placeholder(host) {
+        return None;
+    }
     if !host.contains(['{', '}', '$', '<', '>', '*']) {
         return Some(host.to_owned());
     }
@@ -308,6 +311,27 @@ fn concrete(host: &str) -> Option<String> {
     }
     let left = left.trim_matches(['.', '-', '_', '%', ':']).to_owned();
     (left.contains('.') && !left.is_empty()).then_some(left)
+}
+
+/// `%s`, `%HOST%`, `%(host)s`, `[HOST]`: a host that a template leaves open.
+fn is_placeholder(host: &str) -> bool {
+    let is_name = |name: &str| {
+        !name.is_empty()
+            && name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-'))
+    };
+    if let Some(name) = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
+        return is_name(name);
+    }
+    let Some(rest) = host.strip_prefix('%') else {
+        return false;
+    };
+    let percents = rest.strip_suffix('%').is_some_and(is_name);
+    let formatted = rest
+        .strip_prefix('(')
+        .and_then(|rest| rest.strip_suffix('s').or_else(|| rest.strip_suffix('d')))
+        .and_then(|rest| rest.strip_suffix(')'))
+        .is_some_and(is_name);
+    percents || formatted || matches!(rest, "s" | "d" | "v" | "S")
 }
 
 /// A link without an authority.

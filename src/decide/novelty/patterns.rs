@@ -44,16 +44,16 @@ patterns! {
         r"|(?-u:\b)bsb(?-u:\b)|(?-u:\b)ifsc(?-u:\b)|clabe|account|(?-u:\b)acct|(?-u:\b)a/c(?-u:\b)",
         r"|(?-u:\b)acc(?:\.|\s+no)|konto|(?-u:\b)kto(?-u:\b)|cuenta|(?-u:\b)compte|(?-u:\b)conto(?-u:\b)",
         r"|rekening|(?-u:\b)conta(?-u:\b)|hesap|rachun|сч[её]т|账号|账户|帐号|帳號|口座|계좌|(?-u:\b)iban(?-u:\b)",
-        r"|wallet|beneficiary",
+        r"|(?-u:\b)konta(?-u:\b)|الحساب|účtu|účet|számlasz|λογαριασμ|खाता|wallet|beneficiary",
     );
     /// A short text that is an address, a link or a pair.
     SHORT_ITEM = r"^(?:[^\s@]+@[^\s@]+\.[A-Za-z]{2,}|[a-z]{2,10}://\S+|(?:[a-z0-9-]+\.)+[a-z]{2,}(?:/\S*)?|[A-Za-z_][\w.-]*[=:][^\s=:].*)$";
     /// Bytes in hex with separators.
-    HEX_LIST = r"(?i-u)\b(?:0x)?[0-9a-f]{2}(?:(?:[ :;,_|-]|, |\r?\n)(?:0x)?[0-9a-f]{2}){7,}\b";
+    HEX_LIST = r"(?i-u)\b(?:0x)?[0-9a-f]{2}(?:(?:[ :;,_|./\t-]|, | - |::|\r?\n)(?:0x)?[0-9a-f]{2}){7,}\b";
     /// Codes of characters, decimal or octal.
-    CODE_LIST = r"(?-u)\b[0-9]{2,3}(?:(?:[ ;,|-]|, |\r?\n)[0-9]{2,3}){7,}\b";
+    CODE_LIST = r"(?-u)\b[0-9]{2,3}(?:(?:[ :;,_|./\t-]|, |\r?\n)[0-9]{2,3}){7,}\b";
     /// Groups of eight bits.
-    BITS = r"(?-u)\b[01]{8}(?:[ ,_]?[01]{8}){3,}\b";
+    BITS = r"(?-u)\b(?:0b)?[01]{8}(?:(?:[ :;,_|./\t-]|, |\r?\n)?(?:0b)?[01]{8}){3,}\b";
 }
 
 #[cfg(test)]

@@ -24,6 +24,8 @@ pub(super) struct Place {
     pub(super) clabe: bool,
     /// A field for the number of a bank or branch: routing number, sort code.
     pub(super) bank: Option<BankCode>,
+    /// A field for references, tax numbers, mandates and the like, which only look like accounts.
+    pub(super) reference: bool,
     /// Keys, the parameter's description or the tool speak of accounts, payees or payments.
     pub(super) payment: bool,
     /// The text is a member's name.
@@ -250,6 +252,19 @@ const ACCOUNT: &[&str] = &[
     "rachunek",
     "kontonr",
     "creditcard",
+    "konten",
+    "口座",
+    "口座番号",
+    "账户",
+    "账号",
+    "帐号",
+    "帳號",
+    "계좌",
+    "계좌번호",
+    "الحساب",
+    "счет",
+    "счёт",
+    "účet",
     "payee",
     "beneficiary",
 ];
@@ -293,6 +308,112 @@ const PAYMENT: &[&str] = &[
     "pago",
 ];
 
+/// Words of a key above a value that say whose account it is.
+const PAYEE: &[&str] = &[
+    "account",
+    "accounts",
+    "acct",
+    "iban",
+    "payee",
+    "payees",
+    "recipient",
+    "recipients",
+    "beneficiary",
+    "beneficiaries",
+    "creditor",
+    "debtor",
+    "bank",
+    "konto",
+    "cuenta",
+    "compte",
+    "conto",
+    "rekening",
+    "empfaenger",
+    "empfänger",
+    "payout",
+    "payouts",
+    "transfer",
+    "transfers",
+];
+
+/// Words of keys whose values look like account numbers and are none.
+const REFERENCE: &[&str] = &[
+    "reference",
+    "ref",
+    "references",
+    "referenz",
+    "invoice",
+    "invoices",
+    "invoicenumber",
+    "invoiceno",
+    "rechnung",
+    "rechnungsnummer",
+    "rechnungsnr",
+    "belegnummer",
+    "beleg",
+    "facture",
+    "factura",
+    "fattura",
+    "faktura",
+    "vat",
+    "vatid",
+    "vatnumber",
+    "ust",
+    "ustid",
+    "ustidnr",
+    "uid",
+    "tax",
+    "taxid",
+    "tin",
+    "steuer",
+    "steuernummer",
+    "tva",
+    "iva",
+    "btw",
+    "nip",
+    "mandate",
+    "mandat",
+    "mandatsreferenz",
+    "mandateid",
+    "mandatereference",
+    "ci",
+    "purpose",
+    "zweck",
+    "verwendungszweck",
+    "concept",
+    "concepto",
+    "memo",
+    "note",
+    "notes",
+    "subject",
+    "betreff",
+    "description",
+    "remittance",
+    "remittanceinformation",
+    "order",
+    "bestellung",
+    "bestellnummer",
+    "auftrag",
+    "ponumber",
+    "document",
+    "contract",
+    "receipt",
+    "tracking",
+    "isin",
+    "endtoend",
+    "endtoendid",
+    "e2e",
+];
+
+/// Whether a key names a reference, a tax number, a mandate or a creditor's identifier.
+fn names_reference(words: &[String]) -> bool {
+    let identifier =
+        any_of(words, &["id", "identifier", "identification", "identifikationsnummer", "scheme"]);
+    any_of(words, REFERENCE)
+        || (identifier && any_of(words, &["creditor", "glaeubiger", "gläubiger", "creditorid"]))
+        || any_of(words, &["creditorid", "creditoridentifier"])
+}
+
 fn any_of(words: &[String], list: &[&str]) -> bool {
     words.iter().any(|word| list.contains(&word.as_str()))
 }
@@ -307,8 +428,11 @@ impl Place {
         for (distance, key) in keys.rev().take(LEVELS).enumerate() {
             let words = words(key);
             place.account |= any_of(&words, ACCOUNT);
-            place.payment |= any_of(&words, PAYMENT);
+            // `payment` above a value says what the object is for; only a payee or an account
+            // above it says that the value may be an account.
+            place.payment |= any_of(&words, if distance == 0 { PAYMENT } else { PAYEE });
             if distance == 0 {
+                place.reference = names_reference(&words);
                 place.bank = bank_code(&words);
                 place.clabe = any_of(&words, &["clabe"]);
                 place.recipient = any_of(&words, RECIPIENT);
@@ -335,7 +459,7 @@ pub(super) fn bank_code(words: &[String]) -> Option<BankCode> {
     let has = |word: &str| words.iter().any(|other| other == word);
     if has("routing") || has("aba") || has("rtn") || has("transit") || has("routingnumber") {
         Some(BankCode::Routing)
-    } else if has("sortcode") || (has("sort") && has("code")) {
+    } else if has("sortcode") || (has("sort") && (has("code") || words.len() == 1)) {
         Some(BankCode::SortCode)
     } else if has("blz") || has("bankleitzahl") {
         Some(BankCode::Blz)

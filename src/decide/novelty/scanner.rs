@@ -218,11 +218,17 @@ impl<'a> Scanner<'a> {
             self.spend(Spent::Escapes);
         }
         let mut links_told = BTreeSet::new();
+        let better = self.decoded_links(&views.seen, text);
         for seen in &views.seen {
-            holds = holds.max(self.view(&seen.view, original, text, &mut links_told));
+            holds = holds.max(self.view(&seen.view, original, text, &better, &mut links_told));
             for (start, end) in &seen.spelled {
                 let says = slice(&seen.view.text, *start, *end);
-                if text.seams.is_none() && !self.known.has_text(says, &mut self.look_up_bytes) {
+                let run: String =
+                    shown(text, text.text, &seen.view, *start, *end).split_whitespace().collect();
+                if text.seams.is_none()
+                    && !self.known.has_run(&run, &mut self.look_up_bytes)
+                    && !self.known.has_text(says, &mut self.look_up_bytes)
+                {
                     self.push(
                         Kind::Encoded,
                         says.to_owned(),
@@ -242,6 +248,25 @@ impl<'a> Scanner<'a> {
             holds = holds.max(self.without_breaks(text, original));
         }
         holds
+    }
+
+    /// Where the decoded views have novel links beyond doubt, in bytes of the text as it stands.
+    fn decoded_links(&self, views: &[views::Seen<'_>], text: Text<'_>) -> Vec<usize> {
+        let mut starts = Vec::new();
+        for seen in views.iter().skip(1) {
+            let shows: &str = &seen.view.text;
+            let _ = link::find(shows, text.place, &mut |link| {
+                let written = slice(shows, link.start, link.end);
+                if link.scheme_written
+                    && !link.doubtful
+                    && link::is_plain(&link)
+                    && !self.known.has_link(&link, written)
+                {
+                    starts.push(seen.view.original(link.start, link.end).0);
+                }
+            });
+        }
+        starts
     }
 
     /// Mail programs drop white space around `@` and dots. Only where nothing else is left.
@@ -295,7 +320,8 @@ impl<'a> Scanner<'a> {
         for link in found {
             let after = seams.partition_point(|seam| *seam <= link.start);
             let over = seams.get(after).is_some_and(|seam| *seam < link.end);
-            if over && link::is_plain(&link) {
+            let runs = matches!(link.prefix.as_str(), "javascript:" | "vbscript:" | "data:");
+            if over && (runs || link::is_plain(&link)) {
                 holds = Holds::Item;
                 let whole = Text { original: Some(original), ..text };
                 self.link(&link, &view, original, whole, &mut BTreeSet::new());
@@ -309,6 +335,7 @@ impl<'a> Scanner<'a> {
         view: &View<'_>,
         original: &str,
         text: Text<'_>,
+        better: &[usize],
         links_told: &mut BTreeSet<usize>,
     ) -> Holds {
         let mut holds = Holds::Nothing;
@@ -359,6 +386,13 @@ impl<'a> Scanner<'a> {
             let bare = !link.scheme_written && link.path.is_empty() && link.tail.is_empty();
             let part = bare || (link.scheme_written && !link::is_plain(&link));
             holds = holds.max(if part { Holds::Fragment } else { Holds::Item });
+            // What the escapes hide is told in its own view, by its own name.
+            let (start, _) = view.original(link.start, link.end);
+            let user = slice(shows, link.start, link.end).contains('@');
+            let hidden = !link::is_plain(&link) || (link.doubtful && !user);
+            if hidden && better.contains(&start) {
+                continue;
+            }
             self.link(&link, view, original, text, links_told);
         }
 
@@ -595,6 +629,12 @@ impl<'a> Scanner<'a> {
         let place = Place { is_key: false, identifier: false, ..text.place };
         let depth = text.depth + 1;
         self.text(Text { text: says, place, original: Some(found), seams: None, depth })
+    }
+
+    /// Whether a trusted source names the host, in a link or behind an `@`.
+    pub(super) fn knows_host(&self, host: &str) -> bool {
+        let host = email::canonical_domain(host);
+        self.known.links.contains_key(&host) || self.known.email_domains.contains(&host)
     }
 
     fn resembling_email(&self, address: &str, hides: bool) -> Option<Resemblance> {

@@ -33,7 +33,7 @@ const SPECIAL: &[&str] = &[
 const SURE_FILES: &[&str] = &[
     "py", "md", "rs", "sh", "zip", "so", "pl", "pm", "ps", "cc", "mk", "am", "mov", "gz", "java",
     "lock", "map", "st", "vi", "mm", "do", "in", "cab", "doc", "docs", "pub", "inc", "as", "ms",
-    "tm", "sc", "cfd", "swf", "csv", "log", "rb", "ts", "js", "go", "hs", "kt", "cs",
+    "tm", "sc", "cfd", "swf", "csv", "log", "rb", "ts", "js", "go", "hs", "kt", "cs", "tf",
 ];
 
 /// Delegated names that are English words or the usual names of methods and members: `user.name`,
@@ -471,11 +471,24 @@ pub(super) fn exists(label: &str) -> bool {
     if SPECIAL.contains(&label) {
         return true;
     }
-    if label.starts_with("xn--") {
-        return idna::domain_to_unicode(label).1.is_ok();
+    // The list has names of other scripts as they are written.
+    let (written, valid) = if label.starts_with("xn--") {
+        let (written, read) = idna::domain_to_unicode(label);
+        (written, read.is_ok())
+    } else {
+        (label.to_owned(), true)
+    };
+    if !valid {
+        return false;
     }
-    let name = format!("a.{label}");
+    let name = format!("a.{written}");
     psl::suffix(name.as_bytes()).is_some_and(|suffix| suffix.is_known())
+}
+
+/// Whether mail may be delivered below `label`: beside the names that [`exists`] knows any label of
+/// another script, as the address says by its `@` what it is.
+pub(super) fn may_receive_mail(label: &str) -> bool {
+    exists(label) || (label.starts_with("xn--") && idna::domain_to_unicode(label).1.is_ok())
 }
 
 /// Whether the ending names a kind of file.

@@ -71,7 +71,11 @@ fn cards(text: &str, place: Place, sink: &mut dyn FnMut(Wallet)) {
             || matches!(byte_before(text, start), b'.' | b'_' | b'-' | b'+' | b'#' | b'/')
             || matches!(byte(text, end), b'_' | b'-')
             || byte(text, end).is_ascii_alphabetic();
-        if glued || !is_card(&digits) {
+        // A list of short numbers that goes on behind sixteen digits is a list.
+        let goes_on = matches!(byte(text, end), b' ' | b'-' | b'.' | b',')
+            && byte(text, end + 1).is_ascii_digit()
+            && !byte_before(text, end.saturating_sub(2)).is_ascii_digit();
+        if glued || goes_on || !is_card(&digits) {
             continue;
         }
         // A lone number in a field that names another kind of number is that.
