@@ -257,23 +257,34 @@ pub fn load(flags: &Flags) -> Result<Config, Problems> {
 }
 
 /// A file that is merely found in the current folder may have come with somebody else's work: it
-/// may not say to whom the key in the environment is sent.
+/// says neither whom conversations and keys are sent to, nor what holds above every policy.
 fn check_unnamed_file(config: &Config) -> Result<(), Problems> {
-    let judge = &config.judge;
-    let found = |origin: &Origin| matches!(origin, Origin::File(_));
-    // Headers may carry a credential as well.
-    let headers = &judge.extra_headers;
-    let secret =
-        judge.api_key.value.is_some() || (!headers.value.is_empty() && !found(&headers.origin));
-    if !secret || !found(&judge.base_url.origin) {
-        return Ok(());
-    }
-    Err(Problems(vec![Problem {
-        key: "judge.base_url".to_owned(),
-        origin: judge.base_url.origin.clone(),
-        text: "a file that was only found here may not say where the key goes".to_owned(),
-        hint: Some("name the file with `--config`, or set APPROVER_JUDGE_BASE_URL".to_owned()),
-    }]))
+    // Taken apart, so that a new setting of the operator cannot be forgotten here.
+    let OperatorConfig {
+        unclassified,
+        unclassified_elsewhere,
+        human_only,
+        catalogue,
+        sandbox_enabled,
+    } = &config.operator;
+    let problems: Vec<Problem> = [
+        ("judge.base_url", &config.judge.base_url.origin),
+        ("operator.unclassified", &unclassified.origin),
+        ("operator.unclassified_elsewhere", &unclassified_elsewhere.origin),
+        ("operator.human_only", &human_only.origin),
+        ("operator.catalogue", &catalogue.origin),
+        ("operator.sandbox_enabled", &sandbox_enabled.origin),
+    ]
+    .into_iter()
+    .filter(|(_, origin)| matches!(origin, Origin::File(_)))
+    .map(|(key, origin)| Problem {
+        key: key.to_owned(),
+        origin: origin.clone(),
+        text: "a file that was only found here may not set it".to_owned(),
+        hint: Some(format!("name the file with `--config`, or set {}", layers::variable(key))),
+    })
+    .collect();
+    if problems.is_empty() { Ok(()) } else { Err(Problems(problems)) }
 }
 
 /// The variables that are text; and one problem for each of ours that is not.
