@@ -1,5 +1,6 @@
 //! Integration tests, one binary.
 
+mod cases;
 mod eval;
 mod eval_command;
 mod eval_load;
