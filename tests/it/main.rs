@@ -18,6 +18,7 @@ mod novelty_properties;
 mod plan;
 mod policy;
 mod policy_command;
+mod process;
 mod prompts;
 mod readme;
 mod service;
