@@ -25,6 +25,8 @@ use crate::decide::Settings;
 use crate::decide::policy::{Action, OperatorSettings};
 use crate::decide::prompt::ResultsView;
 use crate::decide::request::CatalogueEntry;
+use crate::decide::text::shown;
+use crate::files::{self, FileError};
 use crate::judge::openai::{self, MaxTokensField, ReasoningEffort, StructuredOutput};
 use crate::service::Timing;
 
@@ -37,6 +39,9 @@ use layers::Layers;
 
 /// The file that is read when no other is named, if it exists.
 pub const DEFAULT_FILE: &str = "approver.toml";
+
+/// The most bytes of a settings file.
+const MAX_FILE: u64 = 1024 * 1024;
 
 /// The flags that every command with settings has.
 #[derive(Debug, Clone, Default, clap::Args)]
@@ -64,13 +69,14 @@ pub enum Origin {
     Flag,
 }
 
+/// For a person's eyes: a file's or variable's name has no hidden character.
 impl fmt::Display for Origin {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Default => formatter.write_str("default"),
             Self::StandardVariable(name) => formatter.write_str(name),
-            Self::File(path) => write!(formatter, "{}", path.display()),
-            Self::Environment(name) => formatter.write_str(name),
+            Self::File(path) => formatter.write_str(&shown(&path.to_string_lossy())),
+            Self::Environment(name) => formatter.write_str(&shown(name)),
             Self::Flag => formatter.write_str("--set"),
         }
     }
@@ -98,11 +104,12 @@ pub struct Problem {
     pub hint: Option<String>,
 }
 
+/// For a person's eyes: whatever a file or variable brought has no hidden character.
 impl fmt::Display for Problem {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "`{}` ({}): {}", self.key, self.origin, self.text)?;
+        write!(formatter, "`{}` ({}): {}", shown(&self.key), self.origin, shown(&self.text))?;
         if let Some(hint) = &self.hint {
-            write!(formatter, "\n  hint: {hint}")?;
+            write!(formatter, "\n  hint: {}", shown(hint))?;
         }
         Ok(())
     }
@@ -232,14 +239,14 @@ pub fn load(flags: &Flags) -> Result<Config, Problems> {
         Some(path) => (path.as_path(), true),
         None => (Path::new(DEFAULT_FILE), false),
     };
-    let file = match std::fs::read_to_string(path) {
+    let file = match files::read_file(path, MAX_FILE) {
         Ok(text) => Some((path, text)),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound && !is_named => None,
+        Err(FileError::Unreadable(std::io::ErrorKind::NotFound)) if !is_named => None,
         Err(error) => {
             return Err(Problems(vec![Problem {
                 key: path.display().to_string(),
                 origin: Origin::File(path.to_owned()),
-                text: format!("cannot be read: {}", error.kind()),
+                text: format!("cannot be read: {error}"),
                 hint: None,
             }]));
         }
@@ -257,23 +264,34 @@ pub fn load(flags: &Flags) -> Result<Config, Problems> {
 }
 
 /// A file that is merely found in the current folder may have come with somebody else's work: it
-/// may not say to whom the key in the environment is sent.
+/// says neither whom conversations and keys are sent to, nor what holds above every policy.
 fn check_unnamed_file(config: &Config) -> Result<(), Problems> {
-    let judge = &config.judge;
-    let found = |origin: &Origin| matches!(origin, Origin::File(_));
-    // Headers may carry a credential as well.
-    let headers = &judge.extra_headers;
-    let secret =
-        judge.api_key.value.is_some() || (!headers.value.is_empty() && !found(&headers.origin));
-    if !secret || !found(&judge.base_url.origin) {
-        return Ok(());
-    }
-    Err(Problems(vec![Problem {
-        key: "judge.base_url".to_owned(),
-        origin: judge.base_url.origin.clone(),
-        text: "a file that was only found here may not say where the key goes".to_owned(),
-        hint: Some("name the file with `--config`, or set APPROVER_JUDGE_BASE_URL".to_owned()),
-    }]))
+    // Taken apart, so that a new setting of the operator cannot be forgotten here.
+    let OperatorConfig {
+        unclassified,
+        unclassified_elsewhere,
+        human_only,
+        catalogue,
+        sandbox_enabled,
+    } = &config.operator;
+    let problems: Vec<Problem> = [
+        ("judge.base_url", &config.judge.base_url.origin),
+        ("operator.unclassified", &unclassified.origin),
+        ("operator.unclassified_elsewhere", &unclassified_elsewhere.origin),
+        ("operator.human_only", &human_only.origin),
+        ("operator.catalogue", &catalogue.origin),
+        ("operator.sandbox_enabled", &sandbox_enabled.origin),
+    ]
+    .into_iter()
+    .filter(|(_, origin)| matches!(origin, Origin::File(_)))
+    .map(|(key, origin)| Problem {
+        key: key.to_owned(),
+        origin: origin.clone(),
+        text: "a file that was only found here may not set it".to_owned(),
+        hint: Some(format!("name the file with `--config`, or set {}", layers::variable(key))),
+    })
+    .collect();
+    if problems.is_empty() { Ok(()) } else { Err(Problems(problems)) }
 }
 
 /// The variables that are text; and one problem for each of ours that is not.

@@ -16,6 +16,7 @@
 //! | [`decide::prompt`] | what a judge is asked, byte for byte; its text is in `prompts/` |
 //! | [`decide::verdict`] | what a judge's reply comes to, and whether its evidence is there |
 //! | [`decide::reason`] | every reason to wait for a person: code and sentence |
+//! | [`files`] | files that a person names, read up to a limit |
 //! | [`host`] | others' formats in and out, one adapter a file |
 //! | [`judge`] | the trait of whoever answers a question, and its implementations |
 //! | [`service`] | plan → ask → settle for one request, with deadlines and contained panics |
@@ -24,7 +25,7 @@
 //! | [`cli`] | one command a file |
 //!
 //! A module uses only those above it in this table, down to [`decide`], which uses nothing of ours;
-//! `host` and `judge` know [`decide`] and not each other (`tests/it/tidy.rs` holds that).
+//! `host` and `judge` know [`decide`] and not each other, and [`files`] is for the last three alone (`tests/it/tidy.rs` holds that).
 //!
 //! To add a detector or a gate: a file in its folder, a line in its `mod.rs`, a fixture. A reason: a
 //! variant in [`decide::reason::Reason`], and the compiler finds the rest. A judge: a file in
@@ -39,6 +40,7 @@ pub mod cli;
 pub mod config;
 pub mod decide;
 pub mod eval;
+pub mod files;
 pub mod host;
 pub mod judge;
 pub mod service;

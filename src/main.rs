@@ -17,22 +17,15 @@ fn main() -> ExitCode {
         .init();
     cli::report_panics_without_their_text();
     let mut output = io::BufWriter::new(io::stdout().lock());
-    let result = cli::run(cli, &mut output).and_then(|code| {
-        output.flush()?;
-        Ok(code)
-    });
-    match result {
-        Ok(code) => ExitCode::from(code),
-        Err(error) if is_closed_pipe(&error) => ExitCode::SUCCESS,
-        Err(error) => {
-            // Nobody is left to tell when the error stream is closed too.
-            let _ = writeln!(io::stderr(), "error: {error:#}");
-            ExitCode::from(cli::FAILURE)
-        }
-    }
-}
-
-/// Whoever read the output has enough of it (`approver … | head`): no error of ours.
-fn is_closed_pipe(error: &anyhow::Error) -> bool {
-    error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
+    let result = cli::run(cli, &mut output);
+    // A command's code stands before its output does: what was read of it does not change it.
+    let flushed = output.flush();
+    let error = match (result, flushed) {
+        (Err(error), Ok(()) | Err(_)) => error,
+        (Ok(_), Err(error)) if error.kind() != io::ErrorKind::BrokenPipe => error.into(),
+        (Ok(code), Ok(()) | Err(_)) => return ExitCode::from(code),
+    };
+    // Nobody is left to tell when the error stream is closed too.
+    let _ = writeln!(io::stderr(), "error: {error:#}");
+    ExitCode::from(cli::FAILURE)
 }

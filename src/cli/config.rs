@@ -9,6 +9,7 @@ use comfy_table::{Table, TableStyle};
 use serde_json::{Map, Value, json};
 
 use crate::config::{Config, Flags, load};
+use crate::decide::text::shown;
 
 /// Arguments of `approver config`.
 #[derive(Debug, Clone, Default, clap::Args)]
@@ -53,13 +54,13 @@ pub fn as_table(config: &Config) -> String {
             Value::String(text) => text,
             other => other.to_string(),
         };
-        table.add_row([entry.key, &value, &entry.origin]);
+        table.add_row([entry.key, &shown(&value), &shown(&entry.origin)]);
     }
     let mut text = table.trim_fmt();
     text.push('\n');
     for note in &config.notes {
         text.push_str("note: ");
-        text.push_str(note);
+        text.push_str(&shown(note));
         text.push('\n');
     }
     text

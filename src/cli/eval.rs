@@ -6,7 +6,7 @@
 
 use std::fs::OpenOptions;
 use std::future::Future;
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -18,6 +18,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::decide::Settings;
 use crate::decide::prompt::ResultsView;
+use crate::decide::text::shown;
 use crate::eval::{
     self, FileProblem, Header, JudgeKind, Options, Recording, Report, Suites, Writer, export, load,
 };
@@ -225,16 +226,21 @@ async fn execute_run(
     let planned = loaded.len();
     let header = Header::new(&judge, &options.views, &loaded.lists_digest());
     let mut saved = match &arguments.save {
-        Some(file) => Some(begin_saving(file, &header)?),
+        Some(file) => Some(Saving::begin(file, &header)?),
         None => None,
     };
     let bar = progress_bar(planned * options.views.len(), progress);
     let observe = |record: &_| {
         bar.inc(1);
-        saved.as_mut().map_or(Ok(()), |writer| writer.record(record))
+        saved.as_mut().map_or(Ok(()), |saving| saving.record(record))
     };
     let outcomes = eval::run(loaded.cases(), &judge, &options, interrupted, observe).await;
     bar.finish_and_clear();
+    if outcomes.is_err()
+        && let Some(saving) = saved
+    {
+        saving.give_up();
+    }
     let outcomes = outcomes.context("the evaluation ended early")?;
     let mut report = Report::new(header, planned, &outcomes);
     report.recorded_for_another_prompt = for_another_prompt;
@@ -283,17 +289,69 @@ fn report_problems(problems: &[FileProblem], errors: &mut dyn Write) -> anyhow::
     Ok(UNREADABLE)
 }
 
-/// A saved run is what a live judge was paid for, so none is written over.
-/// A run may hold what a model said of real conversations: only its owner reads it.
-fn begin_saving(file: &Path, header: &Header) -> anyhow::Result<Writer<std::fs::File>> {
-    let mut options = OpenOptions::new();
-    options.write(true).create_new(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    options
-        .open(file)
-        .and_then(|opened| Writer::begin(opened, header))
-        .with_context(|| format!("cannot save to `{}`", file.display()))
+/// A run that is being saved, into a file that was made for it.
+struct Saving {
+    writer: Writer<std::fs::File>,
+    file: PathBuf,
+    holds_a_record: bool,
+}
+
+impl Saving {
+    /// A saved run is what a live judge was paid for, so none is written over.
+    /// A run may hold what a model said of real conversations: only its owner reads it.
+    fn begin(file: &Path, header: &Header) -> anyhow::Result<Self> {
+        let name = shown(&file.to_string_lossy());
+        let cannot_save = || format!("cannot save to `{name}`");
+        let mut options = OpenOptions::new();
+        options.write(true).create_new(true);
+        #[cfg(unix)]
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+        let opened = match options.open(file) {
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+                return Err(anyhow::anyhow!("{}", already_there(file))).with_context(cannot_save);
+            }
+            result => result.with_context(cannot_save)?,
+        };
+        match Writer::begin(opened, header) {
+            Ok(writer) => Ok(Self { writer, file: file.to_owned(), holds_a_record: false }),
+            Err(error) => {
+                remove(file);
+                Err(error).with_context(cannot_save)
+            }
+        }
+    }
+
+    fn record(&mut self, record: &eval::Record) -> std::io::Result<()> {
+        self.writer.record(record)?;
+        self.holds_a_record = true;
+        Ok(())
+    }
+
+    /// The run failed. What was paid for stays; a file with nothing but its header would only be in
+    /// the way of the next run.
+    fn give_up(self) {
+        let Self { writer, file, holds_a_record } = self;
+        drop(writer);
+        if !holds_a_record {
+            remove(&file);
+        }
+    }
+}
+
+fn already_there(file: &Path) -> &'static str {
+    let is_regular = std::fs::metadata(file).is_ok_and(|found| found.is_file());
+    if is_regular {
+        "the file exists, and no saved run is written over"
+    } else {
+        "it exists and is not a regular file; a run is saved to a new file"
+    }
+}
+
+/// The run's own failure is what the person hears of; a file that stays behind is the lesser harm.
+fn remove(file: &Path) {
+    if let Err(error) = std::fs::remove_file(file) {
+        tracing::warn!(kind = %error.kind(), "the file of a failed run could not be removed");
+    }
 }
 
 fn progress_bar(calls: usize, shown: bool) -> ProgressBar {
@@ -304,4 +362,26 @@ fn progress_bar(calls: usize, shown: bool) -> ProgressBar {
     let bar = ProgressBar::with_draw_target(Some(calls as u64), ProgressDrawTarget::stderr());
     let style = ProgressStyle::with_template("{bar:30} {pos}/{len} calls, {eta} left");
     bar.with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn saving(file: &Path) -> Saving {
+        let options = Options::default();
+        Saving::begin(file, &Header::new(&JudgeKind::Nobody, &options.views, "")).unwrap()
+    }
+
+    #[test]
+    fn a_failed_run_leaves_no_empty_file_and_keeps_what_it_has() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("run.jsonl");
+        saving(&file).give_up();
+        assert!(!file.exists());
+        let mut with_a_record = saving(&file);
+        with_a_record.holds_a_record = true;
+        with_a_record.give_up();
+        assert!(file.exists());
+    }
 }

@@ -1,18 +1,20 @@
 //! `approver judge FILE`: one request from a file, judged and shown; nothing is recorded.
 
-use std::io::{IsTerminal, Read, Write};
-use std::path::PathBuf;
+use std::io::{IsTerminal, Write};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
 use indicatif::{ProgressBar, ProgressStyle};
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout_at};
 
 use super::readable::{self, Shown};
 use crate::decide::request::Request;
+use crate::decide::text::shown;
 use crate::decide::verdict::JudgeFailure;
 use crate::decide::{Settings, State, Step, plan, state::Sandbox};
+use crate::files;
 use crate::host::agent::AgentVersion;
 use crate::host::judgement_file::{self, JudgementFile};
 use crate::host::report::Report;
@@ -21,6 +23,10 @@ use crate::service::{Approver, Timing};
 
 /// Bytes of a file: as many as a request to the service may have, and its agent version beside it.
 const MAX_FILE: u64 = 16 * 1024 * 1024;
+
+/// How long a server may take to warm up, unless a judgement may take longer: the first prompt on a
+/// small machine takes minutes. `--help` names it.
+const WARM_UP: Duration = Duration::from_secs(180);
 
 /// Judges the calls of one request and shows what becomes of them.
 #[derive(Debug, clap::Args)]
@@ -33,7 +39,8 @@ pub struct Args {
     /// Print text for people, also when the output is no terminal
     #[arg(long)]
     pub text: bool,
-    /// Let the judge's server read the rules, lists and instructions before the deadlines start
+    /// Let the judge's server read the rules, lists and instructions before the deadlines start:
+    /// for at most 180 s, or `judge.deadline` where that is longer
     #[arg(long)]
     pub warm_up: bool,
     /// Print what the judge would be asked, and ask nobody
@@ -97,29 +104,25 @@ pub async fn run(args: &Args, setup: Setup, output: &mut dyn Write) -> anyhow::R
         serde_json::to_writer_pretty(&mut *output, &report).context("cannot write the answer")?;
         writeln!(output)?;
     } else {
-        let shown: Vec<Shown> = request
+        let calls: Vec<Shown> = request
             .calls
             .iter()
             .map(|call| Shown { tool: call.tool.clone(), arguments: call.arguments_text.clone() })
             .collect();
         let colour = terminal && std::env::var_os("NO_COLOR").is_none();
-        output.write_all(readable::render(&report, &shown, colour).as_bytes())?;
+        output.write_all(readable::render(&report, &calls, colour).as_bytes())?;
     }
     Ok(if every_call { 0 } else { 2 })
 }
 
-fn read(file: &std::path::Path) -> anyhow::Result<String> {
-    let name = file.display();
-    let mut text = String::new();
-    let read = if file.as_os_str() == "-" {
-        std::io::stdin().lock().take(MAX_FILE + 1).read_to_string(&mut text)
+fn read(file: &Path) -> anyhow::Result<String> {
+    let text = if file.as_os_str() == "-" {
+        files::read(std::io::stdin().lock(), MAX_FILE)
     } else {
-        std::fs::File::open(file)
-            .and_then(|opened| opened.take(MAX_FILE + 1).read_to_string(&mut text))
+        files::read_file(file, MAX_FILE)
     };
-    let size = read.with_context(|| format!("cannot read `{name}`"))?;
-    anyhow::ensure!(size as u64 <= MAX_FILE, "`{name}` has more than {MAX_FILE} bytes");
-    Ok(text)
+    text.and_then(files::without_mark)
+        .with_context(|| format!("cannot read `{}`", shown(&file.to_string_lossy())))
 }
 
 fn questions(
@@ -152,7 +155,7 @@ fn show_prompts(
     }
     for question in questions {
         let prompt = question.prompt();
-        writeln!(output, "call {}, prompt {}", question.call_id(), prompt.digest)?;
+        writeln!(output, "call {}, prompt {}", shown(question.call_id()), prompt.digest)?;
         writeln!(output, "--- system\n{}--- user\n{}", prompt.system, prompt.user)?;
     }
     Ok(0)
@@ -163,9 +166,10 @@ async fn warm_up(version: &AgentVersion, request: &Request, state: &State, setup
     let questions = questions(version, request, state, &setup.settings);
     let Some(question) = questions.first() else { return };
     let progress = progress("the judge's server reads the rules");
-    // The first prompt on a small machine takes minutes; nothing is decided meanwhile.
-    let deadline = Instant::now() + setup.timing.judgement.max(Duration::from_secs(600));
-    if setup.judge.warm_up(question.prompt(), deadline).await.is_err() {
+    let deadline = Instant::now() + setup.timing.judgement.max(WARM_UP);
+    // The judge holds the deadline itself; a server that drips must not depend on that.
+    let warm_up = timeout_at(deadline, setup.judge.warm_up(question.prompt(), deadline));
+    if !matches!(warm_up.await, Ok(Ok(_))) {
         tracing::warn!("the judge's server could not be warmed up");
     }
     progress.finish_and_clear();

@@ -6,6 +6,7 @@
 pub mod config;
 pub mod eval;
 pub mod judge;
+mod pipe;
 pub mod policy;
 pub mod readable;
 pub mod scan;
@@ -17,6 +18,7 @@ use clap::{Parser, Subcommand};
 use crate::config::{Config, Flags, load};
 use crate::decide::verdict::JudgeFailure;
 use crate::judge::breaker::Breakers;
+use pipe::UntilClosed;
 
 /// Exit code of a command that could not do what it says.
 pub const FAILURE: u8 = 2;
@@ -67,21 +69,25 @@ pub enum Command {
     Config(config::Args),
 }
 
-/// Runs a command and answers its exit code.
+/// Runs a command and answers its exit code, which does not depend on how much of the output
+/// somebody reads.
 ///
 /// # Errors
 /// What kept the command from doing what it says.
 pub fn run(cli: Cli, output: &mut dyn Write) -> anyhow::Result<u8> {
+    let open = &mut UntilClosed::new(&mut *output);
     match cli.command {
         Command::Judge { args, flags } => {
             let setup = judge_setup(&load(&flags)?)?;
-            runtime()?.block_on(judge::run(&args, setup, output))
+            runtime()?.block_on(judge::run(&args, setup, open))
         }
         Command::Policy { command, flags } => {
             let operator = load(&flags)?.settings().operator;
-            let (mut input, mut errors) = (io::stdin().lock(), io::stderr().lock());
-            Ok(policy::run(&command, &operator, &mut input, output, &mut errors)?)
+            let mut input = io::stdin().lock();
+            let mut errors = UntilClosed::new(io::stderr().lock());
+            Ok(policy::run(&command, &operator, &mut input, open, &mut errors)?)
         }
+        // Its input may have no end, so it ends with its reader, and knows how.
         Command::Scan(args) => Ok(scan::run_files(&args, output)?.code()),
         Command::Eval { args, flags } => {
             let configured = || eval_backend(&load(&flags)?);
@@ -92,12 +98,12 @@ pub fn run(cli: Cli, output: &mut dyn Write) -> anyhow::Result<u8> {
                 }
             };
             // Not locked: logs of other threads go there too.
-            let mut errors = io::stderr();
-            let streams = eval::Streams { output, errors: &mut errors, progress: true };
+            let mut errors = UntilClosed::new(io::stderr());
+            let streams = eval::Streams { output: open, errors: &mut errors, progress: true };
             let settings = load(&flags)?.settings();
             runtime()?.block_on(eval::run(args, settings, configured, interrupted, streams))
         }
-        Command::Config(args) => config::run(&args, output).map(|()| 0),
+        Command::Config(args) => config::run(&args, open).map(|()| 0),
     }
 }
 

@@ -20,11 +20,15 @@ use crate::decide::policy::{
 use crate::decide::request::{Agent, Door, Origin, Tool};
 use crate::decide::text::shown;
 use crate::decide::walk::{Problem, quoted};
+use crate::files::{self, FileError};
 use crate::host::agent::{self, AgentProblem, AgentVersion, ProblemCode, Reading};
 use crate::host::tool::is_name;
 
 const FOUND_PROBLEMS: u8 = 1;
 const CANNOT_READ: u8 = 2;
+
+/// The most bytes of a file.
+const MAX_FILE: u64 = 16 * 1024 * 1024;
 
 /// What to do with a policy.
 #[derive(Debug, clap::Subcommand)]
@@ -142,11 +146,13 @@ fn name_of(file: &Path) -> String {
     }
 }
 
-fn read(file: &Path, input: &mut dyn Read) -> io::Result<String> {
-    if file == Path::new("-") {
-        return io::read_to_string(input);
-    }
-    std::fs::read_to_string(file)
+fn read(file: &Path, input: &mut dyn Read) -> Result<String, FileError> {
+    let text = if file == Path::new("-") {
+        files::read(input, MAX_FILE)
+    } else {
+        files::read_file(file, MAX_FILE)
+    };
+    text.and_then(files::without_mark)
 }
 
 fn list(problems: &[AgentProblem], to: &mut dyn Write) -> io::Result<()> {
@@ -401,7 +407,7 @@ impl ShownTool {
             None => self.verdict.to_owned(),
         };
         [
-            if self.defined { name } else { format!("{name} (not defined)") },
+            if self.defined { shown(&name) } else { format!("{} (not defined)", shown(&name)) },
             self.class.unwrap_or("-").to_owned(),
             from,
             self.action.to_owned(),

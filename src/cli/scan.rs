@@ -11,6 +11,8 @@ use serde_json::json;
 
 use crate::decide::json::{self, Json};
 use crate::decide::novelty::{self, Sources, ToolText};
+use crate::decide::text::shown;
+use crate::files::{FileError, LineRead, begins_with_mark, next_line};
 
 /// Searches the arguments of tool calls, one case a line.
 #[derive(Debug, clap::Args)]
@@ -28,10 +30,10 @@ pub fn run_files(args: &Args, output: &mut dyn Write) -> anyhow::Result<Outcome>
     let files = if args.files.is_empty() { &standard_input[..] } else { &args.files };
     let mut outcome = Outcome::AllRead;
     for file in files {
-        let name = file.display();
         let ended = if file.as_os_str() == "-" {
             run(std::io::stdin().lock(), &mut *output)?
         } else {
+            let name = shown(&file.to_string_lossy());
             let opened = File::open(file).with_context(|| format!("cannot read `{name}`"))?;
             run(BufReader::new(opened), &mut *output)?
         };
@@ -65,7 +67,8 @@ impl Outcome {
 /// The longest line that is read; a longer one is answered with an error.
 const LINE_MAX: u64 = 64 * 1024 * 1024;
 
-/// Scans every line of `input` and writes one line of JSON each to `output`.
+/// Scans every line of `input` and writes one line of JSON each to `output`, until the one ends or
+/// the other is closed by its reader.
 ///
 /// # Errors
 /// Only when `input` or `output` themselves fail; a line that cannot be read is an answer.
@@ -73,51 +76,36 @@ pub fn run(mut input: impl BufRead, output: impl Write) -> anyhow::Result<Outcom
     let mut output = std::io::BufWriter::new(output);
     let mut outcome = Outcome::AllRead;
     let mut line = Vec::new();
+    let mut is_first = true;
     loop {
-        line.clear();
-        let read = std::io::Read::take(&mut input, LINE_MAX).read_until(b'\n', &mut line)?;
-        if read == 0 {
-            break;
-        }
-        if line.last() != Some(&b'\n') && read as u64 == LINE_MAX {
-            // The rest of an overlong line is no line of its own.
-            skip_line(&mut input)?;
-            outcome = Outcome::SomeUnreadable;
-            writeln!(output, "{}", json!({"id": null, "error": "line is too long"}))?;
-            continue;
-        }
-        if line.iter().all(u8::is_ascii_whitespace) {
-            continue;
-        }
-        match answer(&line) {
-            Ok(answer) => writeln!(output, "{answer}")?,
-            Err(Unreadable { id, error }) => {
-                outcome = Outcome::SomeUnreadable;
-                writeln!(output, "{}", json!({"id": id, "error": error}))?;
+        let answer = match next_line(&mut input, LINE_MAX, &mut line)? {
+            LineRead::End => break,
+            LineRead::Line if line.iter().all(u8::is_ascii_whitespace) => continue,
+            LineRead::Line if is_first && begins_with_mark(&String::from_utf8_lossy(&line)) => {
+                Err(Unreadable { id: None, error: FileError::ByteOrderMark.to_string() })
             }
+            LineRead::Line => answer(&line),
+            LineRead::TooLong => Err(Unreadable { id: None, error: "line is too long".to_owned() }),
+        };
+        is_first = false;
+        let answer = answer.unwrap_or_else(|Unreadable { id, error }| {
+            outcome = Outcome::SomeUnreadable;
+            json!({"id": id, "error": error})
+        });
+        match writeln!(output, "{answer}") {
+            Err(error) if is_closed(&error) => return Ok(outcome),
+            result => result?,
         }
     }
-    output.flush()?;
-    Ok(outcome)
+    match output.flush() {
+        Err(error) if is_closed(&error) => Ok(outcome),
+        result => Ok(result.map(|()| outcome)?),
+    }
 }
 
-fn skip_line(input: &mut impl BufRead) -> std::io::Result<()> {
-    loop {
-        let buffer = input.fill_buf()?;
-        if buffer.is_empty() {
-            return Ok(());
-        }
-        match buffer.iter().position(|byte| *byte == b'\n') {
-            Some(at) => {
-                input.consume(at + 1);
-                return Ok(());
-            }
-            None => {
-                let length = buffer.len();
-                input.consume(length);
-            }
-        }
-    }
+/// Whoever read the answers has enough of them.
+fn is_closed(error: &std::io::Error) -> bool {
+    error.kind() == std::io::ErrorKind::BrokenPipe
 }
 
 struct Unreadable {

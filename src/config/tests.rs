@@ -306,13 +306,46 @@ fn a_variable_of_ours_that_is_no_text_is_not_overlooked() {
 }
 
 #[test]
-fn a_file_that_was_only_found_does_not_direct_the_key() {
-    let file = "[judge]\nbase_url = \"https://judge.example/v1\"\nmodel = \"m\"\n";
-    let key = [("APPROVER_JUDGE_API_KEY", "sk-secret")];
-    let problems = check_unnamed_file(&good(file, &key, &[])).unwrap_err().to_string();
-    assert!(problems.starts_with("`judge.base_url` (approver.toml): a file that was only found"));
-    assert!(!problems.contains("sk-secret"));
+fn a_file_that_was_only_found_sets_neither_the_address_nor_the_operators_rules() {
+    let file = r#"
+        [judge]
+        base_url = "https://judge.example/v1"
+        model = "m"
+        deadline = "20s"
+        [operator]
+        unclassified = "allow"
+        unclassified_elsewhere = "allow"
+        human_only = ["Pay"]
+        catalogue = [{ name = "Read", class = "read" }]
+        sandbox_enabled = true
+    "#;
+    let Problems(problems) = check_unnamed_file(&good(file, &[], &[])).unwrap_err();
+    let mut refused: Vec<&str> = problems.iter().map(|problem| problem.key.as_str()).collect();
+    let mut expected: Vec<&str> = KEYS
+        .iter()
+        .map(|key| key.path)
+        .filter(|path| *path == "judge.base_url" || path.starts_with("operator."))
+        .collect();
+    refused.sort_unstable();
+    expected.sort_unstable();
+    assert_eq!(refused, expected);
+    for problem in problems {
+        let text = problem.to_string();
+        let start = format!("`{}` (approver.toml): a file that was only found here", problem.key);
+        assert!(text.starts_with(&start), "{text}");
+        assert!(text.contains("`--config`"), "{text}");
+    }
+}
+
+#[test]
+fn all_else_in_a_file_that_was_only_found_counts() {
+    let file = "[judge]\nmodel = \"m\"\ndeadline = \"20s\"\nextra_headers = { X-Team = \"a\" }\n\
+                results_view = \"text\"\nmax_concurrent = 2\n";
     assert!(check_unnamed_file(&good(file, &[], &[])).is_ok());
-    let own = [key[0], ("APPROVER_JUDGE_BASE_URL", "https://own.example/v1")];
-    assert!(check_unnamed_file(&good(file, &own, &[])).is_ok());
+    let key = ("APPROVER_JUDGE_API_KEY", "sk-secret");
+    assert!(check_unnamed_file(&good(file, &[key], &[])).is_ok());
+    // What the environment says instead is nobody else's.
+    let file = "[judge]\nbase_url = \"https://judge.example/v1\"\n";
+    let own = ("APPROVER_JUDGE_BASE_URL", "https://own.example/v1");
+    assert!(check_unnamed_file(&good(file, &[key, own], &[])).is_ok());
 }

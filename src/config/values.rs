@@ -188,9 +188,9 @@ pub(super) fn duration(raw: &Raw) -> Parsed<Duration> {
     }
     let text = text(raw)?;
     let duration = humantime::parse_duration(&text)
-        .map_err(|_error| invalid(format!("`{text}` is not a duration")).hint(form))?;
+        .map_err(|_error| invalid(format!("{} is not a duration", quoted(&text))).hint(form))?;
     if duration < Duration::from_millis(1) || duration > LONGEST_DEADLINE {
-        return Err(invalid(format!("`{text}` is not between 1ms and 1h")));
+        return Err(invalid(format!("{} is not between 1ms and 1h", quoted(&text))));
     }
     Ok(duration)
 }
@@ -239,7 +239,7 @@ pub(super) fn tool_names(raw: &Raw) -> Parsed<Vec<String>> {
     for name in &names {
         check_tool_name(name)?;
         if !seen.insert(name) {
-            return Err(invalid(format!("names {} twice", quoted(&name))));
+            return Err(invalid(format!("names {} twice", quoted(name))));
         }
     }
     Ok(names)
@@ -303,7 +303,7 @@ pub(super) fn headers(raw: &Raw) -> Parsed<Vec<(String, SecretString)>> {
             let is_valid = HeaderName::from_bytes(name.as_bytes()).is_ok()
                 && HeaderValue::from_str(&value).is_ok();
             if !is_valid {
-                return Err(invalid(format!("`{name}` has an invalid name or value")));
+                return Err(invalid(format!("{} has an invalid name or value", quoted(&name))));
             }
             if lower == "authorization" {
                 return Err(invalid("`authorization` is not set here")

@@ -6,8 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::fs::File;
-use std::io::{self, BufRead, BufReader};
+use std::io::{self, BufReader, Read as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -15,7 +14,16 @@ use super::case::Case;
 use super::external::External;
 use super::fixture::{Fixture, read_fixture};
 use crate::decide::digest;
+use crate::decide::text::shown;
 use crate::decide::walk::{Problem, quoted};
+use crate::files::{self, FileError, LineRead};
+
+/// The most bytes of a fixture.
+const MAX_FIXTURE: u64 = 16 * 1024 * 1024;
+/// The most bytes of a line of external cases or recorded answers.
+const MAX_LINE: u64 = 64 * 1024 * 1024;
+/// The most bytes of a file of external cases or recorded answers.
+const MAX_LINES_FILE: u64 = 1024 * 1024 * 1024;
 
 /// Something wrong with a file: its name, the line where that is known, and the key.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -40,20 +48,25 @@ impl FileProblem {
     }
 }
 
+/// For a person's eyes: whatever a file or its name brought has no hidden character.
 impl fmt::Display for FileProblem {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "{}", self.file.display())?;
+        formatter.write_str(&name_of(&self.file))?;
         if let Some(line) = self.line {
             write!(formatter, ":{line}")?;
         }
         if self.key != "$" {
-            write!(formatter, ": `{}`", self.key)?;
+            write!(formatter, ": `{}`", shown(&self.key))?;
         }
-        write!(formatter, ": {}", self.text)
+        write!(formatter, ": {}", shown(&self.text))
     }
 }
 
 impl std::error::Error for FileProblem {}
+
+fn name_of(file: &Path) -> String {
+    shown(&file.to_string_lossy())
+}
 
 /// All that was loaded.
 #[derive(Debug, Clone, Default)]
@@ -148,7 +161,7 @@ impl Loader {
             let root = if below.is_dir() { below } else { path.to_owned() };
             let mut files = Vec::new();
             if let Err(error) = find(&root, &mut files) {
-                self.problems.push(FileProblem::of_file(path, cannot_read(&error)));
+                self.problems.push(FileProblem::of_file(path, cannot_read(error)));
             }
             if files.is_empty() {
                 let text = "no fixture (`.toml`) and no external cases (`.jsonl`) in this folder";
@@ -166,7 +179,7 @@ impl Loader {
         let canonical = match file.canonicalize() {
             Ok(canonical) => canonical,
             Err(error) => {
-                return self.problems.push(FileProblem::of_file(file, cannot_read(&error)));
+                return self.problems.push(FileProblem::of_file(file, cannot_read(error)));
             }
         };
         // A file that is named and stands in a named folder as well is judged once.
@@ -184,10 +197,10 @@ impl Loader {
     }
 
     fn fixture(&mut self, file: &Path, root: &Path, canonical: &Path) {
-        let text = match std::fs::read_to_string(file) {
+        let text = match files::read_file(file, MAX_FIXTURE) {
             Ok(text) => text,
             Err(error) => {
-                return self.problems.push(FileProblem::of_file(file, cannot_read(&error)));
+                return self.problems.push(FileProblem::of_file(file, cannot_read(error)));
             }
         };
         let suite = self.suite(file, root, canonical);
@@ -195,7 +208,7 @@ impl Loader {
             Ok(fixture) => {
                 let key = (suite, Arc::clone(&fixture.name));
                 if let Some(first) = self.names.get(&key) {
-                    let (name, first) = (quoted(&fixture.name), first.display());
+                    let (name, first) = (quoted(&fixture.name), name_of(first));
                     let text = format!("the name {name} stands in `{first}` already");
                     let problem = Problem::new("$.name", text);
                     self.problems.push(FileProblem::new(file, None, problem));
@@ -240,7 +253,7 @@ impl Loader {
                     self.suites.external_cases += 1;
                     let key = (Arc::clone(&external.source), Arc::clone(&external.id));
                     if let Some((first, line)) = self.ids.get(&key) {
-                        let (id, first) = (quoted(&external.id), first.display());
+                        let (id, first) = (quoted(&external.id), name_of(first));
                         let text = format!("the id {id} stands in `{first}` already, line {line}");
                         let problem = Problem::new("$.id", text);
                         self.problems.push(FileProblem::new(file, Some(number), problem));
@@ -282,28 +295,59 @@ fn find(folder: &Path, files: &mut Vec<PathBuf>) -> io::Result<()> {
     Ok(())
 }
 
-fn cannot_read(error: &io::Error) -> String {
-    // The kind is our own word for it; the system's sentence differs from one system to the next.
-    format!("cannot be read: {}", error.kind())
+fn cannot_read(error: impl Into<FileError>) -> String {
+    format!("cannot be read: {}", error.into())
 }
 
-/// The lines of a file that hold something, each with its number from 1.
+/// The lines of a file that hold something, each with its number from 1. After a problem of the
+/// file as such, or of reading it, there is no further line.
 pub(super) fn lines(file: &Path) -> impl Iterator<Item = Result<(usize, String), FileProblem>> {
-    let (reader, failure) = match File::open(file) {
-        Ok(opened) => (Some(BufReader::new(opened)), None),
-        Err(error) => (None, Some(FileProblem::of_file(file, cannot_read(&error)))),
+    let (mut input, mut failure) = match open_lines(file) {
+        Ok(input) => (Some(input), None),
+        Err(error) => (None, Some(FileProblem::of_file(file, cannot_read(error)))),
     };
     let file = file.to_owned();
-    let read = reader.into_iter().flat_map(BufRead::lines).enumerate();
-    let read = read.filter_map(move |(index, line)| match line {
-        Ok(line) if line.trim().is_empty() => None,
-        Ok(line) => Some(Ok((index + 1, line))),
-        Err(error) => {
-            let problem = Problem::new("$", cannot_read(&error));
-            Some(Err(FileProblem::new(&file, Some(index + 1), problem)))
+    let mut number = 0;
+    let mut line = Vec::new();
+    let read = std::iter::from_fn(move || {
+        if let Some(problem) = failure.take() {
+            return Some(Some(Err(problem)));
         }
+        number += 1;
+        let problem =
+            |text: String| Err(FileProblem::new(&file, Some(number), Problem::new("$", text)));
+        let read = files::next_line(input.as_mut()?, MAX_LINE, &mut line);
+        Some(match read {
+            Ok(LineRead::End) => return None,
+            Ok(LineRead::Line) => match std::str::from_utf8(&line).map(str::trim) {
+                Ok("") => None,
+                Ok(text) if number == 1 && files::begins_with_mark(text) => {
+                    Some(problem(cannot_read(FileError::ByteOrderMark)))
+                }
+                Ok(text) => Some(Ok((number, text.to_owned()))),
+                Err(_error) => {
+                    Some(problem(cannot_read(io::Error::from(io::ErrorKind::InvalidData))))
+                }
+            },
+            Ok(LineRead::TooLong) => {
+                Some(problem(format!("a line has more than {MAX_LINE} bytes")))
+            }
+            Err(error) => {
+                input = None;
+                Some(problem(cannot_read(error)))
+            }
+        })
     });
-    failure.into_iter().map(Err).chain(read)
+    read.flatten()
+}
+
+fn open_lines(file: &Path) -> Result<BufReader<io::Take<std::fs::File>>, FileError> {
+    let opened = files::open(file)?;
+    if opened.metadata()?.len() > MAX_LINES_FILE {
+        return Err(FileError::TooLong(MAX_LINES_FILE));
+    }
+    // It may grow while it is read.
+    Ok(BufReader::new(opened.take(MAX_LINES_FILE)))
 }
 
 fn external_cases(file: &Path) -> impl Iterator<Item = Result<Case, FileProblem>> {

@@ -1,7 +1,5 @@
 //! The gateway's request: what it may say, and what becomes of a conversation's items.
 
-use std::collections::BTreeSet;
-
 use approver::decide::json;
 use approver::decide::policy::{Mode, Modes};
 use approver::decide::request::Item;
@@ -11,13 +9,9 @@ use proptest::prelude::*;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-const PROBLEMS: &str = include_str!("../../fixtures/gateway/problems.toml");
+use crate::cases::{Named, cases};
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct File {
-    case: Vec<Case>,
-}
+const PROBLEMS: &str = include_str!("../../fixtures/gateway/problems.toml");
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -25,6 +19,12 @@ struct Case {
     name: String,
     merge: String,
     problems: Vec<String>,
+}
+
+impl Named for Case {
+    fn name(&self) -> &str {
+        &self.name
+    }
 }
 
 fn good() -> Value {
@@ -78,11 +78,8 @@ fn read(body: &Value, scope: Scope) -> Result<Body, Vec<String>> {
 
 #[test]
 fn every_problem_comes_at_once_with_its_path() {
-    let file: File = toml::from_str(PROBLEMS).unwrap();
-    let names: BTreeSet<_> = file.case.iter().map(|case| &case.name).collect();
-    assert_eq!(names.len(), file.case.len(), "duplicate names");
     let mut failed = Vec::new();
-    for case in &file.case {
+    for case in &cases::<Case>(PROBLEMS) {
         let mut body = good();
         merge(&mut body, serde_json::from_str(&case.merge).unwrap());
         let problems = read(&body, Scope::Service).err().unwrap_or_default();

@@ -2,14 +2,18 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use approver::cli::judge::{Args, Setup, run};
 use approver::decide::Settings;
+use approver::decide::prompt::Prompt;
 use approver::decide::verdict::{JudgeFailure, Reply, Tokens};
 use approver::judge::Judge;
 use approver::judge::scripted::{Move, Scripted};
 use approver::service::Timing;
+use futures::future::BoxFuture;
 use serde_json::{Value, json};
+use tokio::time::Instant;
 
 fn file() -> Value {
     let mut file: Value =
@@ -176,4 +180,59 @@ async fn files_that_are_no_files_of_ours() {
         let error = format!("{error:#}");
         assert!(error.starts_with(expected), "{name}: {error}");
     }
+}
+
+/// Never ready, whatever deadline it is given.
+struct Dripping;
+
+impl Judge for Dripping {
+    fn ask<'a>(
+        &'a self,
+        _prompt: &'a Prompt,
+        _deadline: Instant,
+    ) -> BoxFuture<'a, Result<Reply, JudgeFailure>> {
+        Box::pin(std::future::ready(Err(JudgeFailure::Timeout)))
+    }
+
+    fn warm_up<'a>(
+        &'a self,
+        _prompt: &'a Prompt,
+        _deadline: Instant,
+    ) -> BoxFuture<'a, Result<Tokens, JudgeFailure>> {
+        Box::pin(std::future::pending())
+    }
+
+    fn model(&self) -> &str {
+        "dripping"
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_drips_does_not_hold_up_the_judgement() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("judge.json");
+    std::fs::write(&path, file().to_string()).unwrap();
+    for (deadline, expected) in [(10, 180), (300, 300)] {
+        let setup = Setup {
+            judge: Arc::new(Dripping),
+            automatic_approval: Ok(()),
+            settings: Settings::default(),
+            timing: Timing { judgement: Duration::from_secs(deadline), ..Timing::default() },
+            sandbox_enabled: false,
+        };
+        let started = Instant::now();
+        let args = Args { warm_up: true, ..args(path.clone()) };
+        assert_eq!(run(&args, setup, &mut Vec::new()).await.unwrap(), 0);
+        assert_eq!(started.elapsed().as_secs(), expected);
+    }
+}
+
+#[test]
+fn the_help_says_how_long_a_warm_up_takes() {
+    use clap::CommandFactory as _;
+    let mut command = approver::cli::Cli::command();
+    let judge = command.find_subcommand_mut("judge").unwrap();
+    let help =
+        judge.render_long_help().to_string().split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(help.contains("at most 180 s, or `judge.deadline` where that is longer"), "{help}");
 }

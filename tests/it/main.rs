@@ -1,5 +1,6 @@
 //! Integration tests, one binary.
 
+mod cases;
 mod eval;
 mod eval_command;
 mod eval_load;
@@ -17,6 +18,7 @@ mod novelty_properties;
 mod plan;
 mod policy;
 mod policy_command;
+mod process;
 mod prompts;
 mod readme;
 mod service;

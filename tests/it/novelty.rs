@@ -6,11 +6,7 @@ use approver::decide::json::{self, Json, MAX_DEPTH};
 use approver::decide::novelty::{Finding, Kind, Resemblance, Sources, ToolText, scan};
 use serde::Deserialize;
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct File {
-    case: Vec<Case>,
-}
+use crate::cases::{Named, cases};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -27,6 +23,12 @@ struct Case {
     tool: Option<Tool>,
     /// All findings, each as `kind item`, in any order.
     finds: Vec<String>,
+}
+
+impl Named for Case {
+    fn name(&self) -> &str {
+        &self.name
+    }
 }
 
 #[derive(Deserialize)]
@@ -62,11 +64,7 @@ fn check(case: &Case) {
 #[track_caller]
 fn check_file(name: &str) {
     let path = format!("{}/fixtures/novelty/{name}.toml", env!("CARGO_MANIFEST_DIR"));
-    let file: File = toml::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
-    assert!(!file.case.is_empty());
-    let mut names = BTreeSet::new();
-    for case in &file.case {
-        assert!(names.insert(case.name.clone()), "`{}` stands twice", case.name);
+    for case in &cases::<Case>(&std::fs::read_to_string(path).unwrap()) {
         check(case);
     }
 }

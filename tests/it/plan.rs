@@ -12,14 +12,10 @@ use approver::host::judgement_file::{self, JudgementFile};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use crate::cases::{Named, cases};
+
 const BASE: &str = include_str!("../../fixtures/plan/base.json");
 const CASES: &str = include_str!("../../fixtures/plan/cases.toml");
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct File {
-    case: Vec<Case>,
-}
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -65,6 +61,12 @@ struct Case {
     sandbox: CaseSandbox,
     #[serde(default = "yes")]
     automatic_approval: bool,
+}
+
+impl Named for Case {
+    fn name(&self) -> &str {
+        &self.name
+    }
 }
 
 #[derive(Deserialize)]
@@ -115,11 +117,8 @@ fn yes() -> bool {
 
 #[test]
 fn every_case_ends_as_expected() {
-    let file: File = toml::from_str(CASES).unwrap();
-    let names: BTreeSet<_> = file.case.iter().map(|case| &case.name).collect();
-    assert_eq!(names.len(), file.case.len(), "duplicate names");
     let mut failed = Vec::new();
-    for case in &file.case {
+    for case in &cases::<Case>(CASES) {
         let steps = run(case);
         let ends: Vec<_> = steps.iter().map(end).collect();
         if ends != case.expect {

@@ -1,6 +1,5 @@
 //! Policies, tools and agent versions: the cases of `fixtures/policy`, and what holds for all.
 
-use std::collections::BTreeSet;
 use std::path::Path;
 
 use approver::decide::eligibility;
@@ -22,28 +21,13 @@ use proptest::prelude::*;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct File<C> {
-    case: Vec<C>,
-}
+use crate::cases::Named;
 
-trait Named {
-    fn name(&self) -> &str;
-}
-
-/// Reads a file of cases, no two of which may share a name.
+/// The cases of a file.
 #[track_caller]
 fn cases<C: DeserializeOwned + Named>(file: &str) -> Vec<C> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/policy").join(file);
-    let text = std::fs::read_to_string(&path).unwrap();
-    let file: File<C> = toml::from_str(&text).unwrap_or_else(|error| panic!("{file}: {error}"));
-    let mut names = BTreeSet::new();
-    for case in &file.case {
-        assert!(names.insert(case.name().to_owned()), "`{}` stands twice", case.name());
-    }
-    assert!(!file.case.is_empty());
-    file.case
+    crate::cases::cases(&std::fs::read_to_string(&path).unwrap())
 }
 
 /// Writes out `«3×ab»` as `ababab`, the innermost first.

@@ -80,3 +80,11 @@ fn the_two_commands_are_executable_files() {
         assert!(start.contains(command), "{command:?} does not stand at the top");
     }
 }
+
+/// `@@NAME@@` stands where figures or an example are still to be filled in.
+#[test]
+fn nothing_is_left_to_be_filled_in() {
+    for (number, line) in readme().lines().enumerate() {
+        assert!(!line.contains("@@"), "line {}: {line}", number + 1);
+    }
+}

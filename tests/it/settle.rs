@@ -13,13 +13,9 @@ use approver::decide::{Decision, Outcome, Question, Settings, State, Step, plan,
 use proptest::prelude::*;
 use serde::Deserialize;
 
-const CASES: &str = include_str!("../../fixtures/settle/cases.toml");
+use crate::cases::{Named, cases};
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct File {
-    case: Vec<Case>,
-}
+const CASES: &str = include_str!("../../fixtures/settle/cases.toml");
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -30,6 +26,12 @@ struct Case {
     reply: String,
     expect: String,
     reason: Option<String>,
+}
+
+impl Named for Case {
+    fn name(&self) -> &str {
+        &self.name
+    }
 }
 
 fn note_add() -> String {
@@ -120,16 +122,13 @@ fn end(decision: &Decision) -> (&'static str, String) {
 
 #[test]
 fn every_reply_ends_as_expected() {
-    let file: File = toml::from_str(CASES).unwrap();
-    let names: BTreeSet<_> = file.case.iter().map(|case| &case.name).collect();
-    assert_eq!(names.len(), file.case.len(), "duplicate names");
     // Nine entries that differ, so that their number alone is wrong.
     let quote = "Note on C-1042: call back Monday";
     let nine: Vec<_> = (0..9)
         .map(|n| serde_json::json!({"source": "user", "index": 1, "quote": &quote[..20 + n], "covers": [0, 1, 2]}))
         .collect();
     let mut failed = Vec::new();
-    for case in &file.case {
+    for case in &cases::<Case>(CASES) {
         let reply = case
             .reply
             .replace("LONG161", &long(161))

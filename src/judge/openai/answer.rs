@@ -11,12 +11,15 @@ use serde_json::Value;
 use crate::decide::verdict::{JudgeFailure, Reply, Tokens};
 
 /// The most bytes of a model's name as the server writes it.
-const LONGEST_MODEL_NAME: usize = 200;
+const LONGEST_MODEL_NAME: usize = 128;
 
 /// A chat completion.
 #[derive(Deserialize)]
 pub(super) struct Completion {
     choices: Vec<Choice>,
+    /// Some servers and proxies report a failure half-way in an answer with status 200.
+    #[serde(default)]
+    error: Value,
     #[serde(default)]
     model: Value,
     #[serde(default)]
@@ -54,6 +57,9 @@ impl Completion {
             Value::String(model) if is_model_name(&model) => model,
             _ => configured.to_owned(),
         };
+        if !self.error.is_null() {
+            return Err(JudgeFailure::Malformed);
+        }
         // We ask for one choice; among several, none is the answer.
         let Ok([choice]) = <[Choice; 1]>::try_from(self.choices) else {
             return Err(JudgeFailure::Malformed);
@@ -77,12 +83,18 @@ impl Completion {
 /// Records and pages show the name, so it may not be just any text of a server's.
 fn is_model_name(text: &str) -> bool {
     (1..=LONGEST_MODEL_NAME).contains(&text.len())
-        && text.bytes().all(|byte| byte.is_ascii_graphic())
+        && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._:/@+-".contains(&byte))
 }
 
 impl Choice {
     fn into_text(self) -> Result<String, JudgeFailure> {
-        let finish_reason = self.finish_reason.as_str().unwrap_or_default();
+        let finish_reason = match &self.finish_reason {
+            Value::Null => "",
+            Value::String(reason) => reason,
+            Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => {
+                return Err(JudgeFailure::Malformed);
+            }
+        };
         if finish_reason == "content_filter" || !is_empty(&self.message.refusal) {
             return Err(JudgeFailure::Refused);
         }
@@ -90,7 +102,8 @@ impl Choice {
             return Err(JudgeFailure::Malformed);
         }
         match finish_reason {
-            "length" => return Err(JudgeFailure::Truncated),
+            // `max_tokens` is what some call the same.
+            "length" | "max_tokens" => return Err(JudgeFailure::Truncated),
             "tool_calls" | "function_call" => return Err(JudgeFailure::Malformed),
             // Servers have names of their own for an ordinary end (`eos`, `stop_sequence`), and
             // some give none.
@@ -168,7 +181,7 @@ mod tests {
             r#"{"choices":[{"message":{"role":"assistant","content":"yes","refusal":null,"tool_calls":[],
                 "reasoning_content":"hm"},"finish_reason":"stop","logprobs":null}],"created":1e12,"id":7}"#,
             r#"{"choices":[{"message":{"content":"yes","refusal":""},"finish_reason":"eos"}],
-                "usage":"none","timings":[],"model":null}"#,
+                "usage":"none","timings":[],"model":null,"error":null}"#,
         ] {
             check(body, Ok("yes"));
         }
@@ -181,6 +194,11 @@ mod tests {
         let rows = [
             (r#"{"message":{"content":"part"},"finish_reason":"length"}"#, Truncated),
             (r#"{"message":{"content":""},"finish_reason":"length"}"#, Truncated),
+            (r#"{"message":{"content":"part"},"finish_reason":"max_tokens"}"#, Truncated),
+            (r#"{"message":{"content":"yes"},"finish_reason":1}"#, Malformed),
+            (r#"{"message":{"content":"yes"},"finish_reason":["stop"]}"#, Malformed),
+            (r#"{"message":{"content":"yes"},"finish_reason":{"type":"length"}}"#, Malformed),
+            (r#"{"message":{"content":"yes"},"finish_reason":false}"#, Malformed),
             (r#"{"message":{"content":"part"},"finish_reason":"content_filter"}"#, Refused),
             (r#"{"message":{"content":"yes","refusal":"no"},"finish_reason":"stop"}"#, Refused),
             (r#"{"message":{"content":"yes","refusal":{"why":"no"}}}"#, Refused),
@@ -200,6 +218,11 @@ mod tests {
         for (body, expected) in rows {
             check(&choice(body), Err(expected));
         }
+        for error in [r#"{"code":502}"#, r#""overloaded""#, "{}", "true"] {
+            let body =
+                format!(r#"{{"choices":[{{"message":{{"content":"yes"}}}}],"error":{error}}}"#);
+            check(&body, Err(Malformed));
+        }
         for body in ["{}", "[]", "null", r#"{"choices":null}"#, r#"{"choices":{}}"#] {
             check(body, Err(Malformed));
         }
@@ -207,11 +230,16 @@ mod tests {
 
     #[test]
     fn the_servers_name_for_the_model_is_used_where_it_is_a_name() {
-        let long = "m".repeat(LONGEST_MODEL_NAME + 1);
+        let longest = "m".repeat(128);
+        let long = "m".repeat(129);
         let rows = [
             (json!("gpt-5-2026-01-01"), "gpt-5-2026-01-01"),
             (json!("org/Model_1.5:Q4"), "org/Model_1.5:Q4"),
+            (json!("a@b+c-d"), "a@b+c-d"),
+            (json!(longest), &longest),
             (json!(""), "configured"),
+            (json!("<b>m</b>"), "configured"),
+            (json!("m`;ls"), "configured"),
             (json!(null), "configured"),
             (json!(7), "configured"),
             (json!("two words"), "configured"),
