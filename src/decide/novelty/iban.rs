@@ -18,7 +18,7 @@
 //! # What it misses
 //! A number that is one digit short, in a field and under a tool that speak of nothing.
 
-use super::bytes::{char_at, char_before, next_digit, slice};
+use super::bytes::{char_at, char_before, next_digit, run_end, slice};
 use super::iban_registry as registry;
 use super::place::Place;
 
@@ -43,7 +43,8 @@ pub(super) fn find(text: &str, place: Place, sink: &mut dyn FnMut(Iban)) {
     let mut from = 0;
     let mut done = 0;
     while let Some(digit) = next_digit(text.as_bytes(), from) {
-        from = digit + 1;
+        // Only the first digit of a run can follow a letter.
+        from = run_end(text, digit, |c| c.is_ascii_digit());
         if digit < done {
             continue;
         }
@@ -256,7 +257,7 @@ fn is_printed_as_number(text: &str) -> bool {
 pub(super) fn shapes(text: &str, sink: &mut dyn FnMut(String)) {
     let mut from = 0;
     while let Some(digit) = next_digit(text.as_bytes(), from) {
-        from = digit + 1;
+        from = run_end(text, digit, |c| c.is_ascii_digit());
         let Some(start) = start_before(text, digit, 0) else {
             continue;
         };

@@ -22,7 +22,7 @@ pub(super) const DECODE_DEPTH_MAX: usize = 4;
 /// Bytes that all decoded runs of a call may have together.
 pub(super) const DECODED_BYTES_MAX: usize = 2 * 1024 * 1024;
 /// Bytes that all views of a call may have together, beyond the arguments themselves.
-pub(super) const VIEW_BYTES_MAX: usize = 8 * 1024 * 1024;
+pub(super) const VIEW_BYTES_MAX: usize = 6 * 1024 * 1024;
 /// Bytes of sources that looking up encoded runs may read.
 const LOOK_UP_BYTES_MAX: usize = 512 * 1024 * 1024;
 /// Findings that are listed one by one.

@@ -21,7 +21,7 @@ use crate::decide::text::is_invisible;
 
 /// What the views of one source may cost, in bytes beyond the source itself; escapes past it make
 /// nothing known.
-const SOURCE_VIEW_BYTES: usize = 16 * 1024 * 1024;
+const SOURCE_VIEW_BYTES: usize = 4 * 1024 * 1024;
 /// Neighbouring groups of digits that are joined to one number.
 const JOINED_GROUPS: usize = 8;
 /// The longest number of joined groups.

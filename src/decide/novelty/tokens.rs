@@ -72,8 +72,9 @@ fn has_inner_sign(bytes: &[u8]) -> bool {
 /// bytes at a multiple of eight, and only where these are free of white space the rest is read.
 fn has_long_stretch(bytes: &[u8], start: usize, end: usize) -> bool {
     let chunk = bytes.get(start..end).unwrap_or(&[]);
-    chunk.chunks_exact(8).enumerate().any(|(index, eight)| {
-        if !eight.iter().fold(true, |all, byte| all & (*byte > b' ')) {
+    words(chunk).enumerate().any(|(index, word)| {
+        // Whether a byte is below `!`: white space or a control.
+        if word.wrapping_sub(ONES * 0x21) & !word & HIGH != 0 {
             return false;
         }
         let at = start + index * 8;
@@ -90,15 +91,22 @@ const STRETCH_MIN: usize = 16;
 
 /// Whether single characters stand between single spaces, five or more in a row.
 pub(super) fn has_spaced_letters(text: &str) -> bool {
-    const ONES: u64 = 0x0101_0101_0101_0101;
-    const HIGH: u64 = 0x8080_8080_8080_8080;
     let bytes = text.as_bytes();
     [0, 4].into_iter().any(|offset| {
-        bytes.get(offset..).unwrap_or(&[]).chunks_exact(8).any(|eight| {
-            let word = eight.iter().rev().fold(0_u64, |word, byte| (word << 8) | u64::from(*byte));
+        words(bytes.get(offset..).unwrap_or(&[])).any(|word| {
             let zeroed = word ^ (ONES * 0x20);
             let spaces = zeroed.wrapping_sub(ONES) & !zeroed & HIGH;
             spaces & (spaces >> 16) & (spaces >> 32) != 0
         })
     })
+}
+
+const ONES: u64 = 0x0101_0101_0101_0101;
+const HIGH: u64 = 0x8080_8080_8080_8080;
+
+/// Eight bytes at a time, the first the lowest; a rest of fewer is left out.
+fn words(bytes: &[u8]) -> impl Iterator<Item = u64> + '_ {
+    bytes
+        .chunks_exact(8)
+        .map(|eight| eight.first_chunk().map_or(0, |eight| u64::from_le_bytes(*eight)))
 }
