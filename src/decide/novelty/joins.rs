@@ -119,11 +119,24 @@ impl<'a> Scanner<'a> {
         }
         self.joined.clear();
         self.row(pieces);
-        if pieces.len() == 2 {
-            return;
+        if pieces.len() > 2 {
+            self.windows(pieces);
         }
+    }
+
+    /// Members in the order of the text. Only addresses and links count: for numbers the order of
+    /// the keys is enough, and any order makes one by chance.
+    fn in_order(&mut self, pieces: &[&str]) {
+        self.joined.clear();
         self.window = true;
-        for size in (2..=WINDOW_MAX.min(pieces.len() - 1)).rev() {
+        self.row(pieces);
+        self.windows(pieces);
+    }
+
+    /// Every two to [`WINDOW_MAX`] neighbours, the larger windows first.
+    fn windows(&mut self, pieces: &[&str]) {
+        self.window = true;
+        for size in (2..=WINDOW_MAX.min(pieces.len().saturating_sub(1))).rev() {
             for window in pieces.windows(size) {
                 let has = |sign: &[char]| window.iter().any(|piece| piece.contains(sign));
                 if has(&['@', '/']) && has(&['.', '\u{3002}', '%', '&', '\\', '(', '[']) {
@@ -209,7 +222,7 @@ impl<'a> Scanner<'a> {
         self.halves(members, holds);
         // Up to a few members every order is tried below; the order of the text is one of them.
         if row.len() > ORDERED_MAX || pieces.len() != row.len() {
-            self.join(&row);
+            self.in_order(&row);
         }
         self.siblings(&mut pieces);
         holds
