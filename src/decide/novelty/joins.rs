@@ -4,6 +4,7 @@
 //! count: two known recipients next to each other are two known recipients. Members of an object
 //! have no order, so their joins do not depend on it.
 
+use super::bytes::{floor_boundary, slice};
 use super::place::words;
 use super::scanner::{Holds, Scanner, Spent, Step, Text};
 use crate::decide::json::Json;
@@ -11,6 +12,10 @@ use crate::decide::json::Json;
 /// The longest piece and the longest joined text.
 const PIECE_MAX: usize = 256;
 const JOINED_MAX: usize = 16 * 1024;
+/// Bytes that two stretches of a long row share.
+const OVERLAP: usize = 1024;
+/// Neighbours that are joined without the rest of their row.
+const WINDOW_MAX: usize = 4;
 /// Members that are looked through for halves of an address.
 const HALVES_MAX: usize = 256;
 /// Members of which every order is tried.
@@ -19,7 +24,7 @@ const ORDERED_MAX: usize = 4;
 impl<'a> Scanner<'a> {
     pub(super) fn array(&mut self, items: &'a [Json]) -> Holds {
         let mut holds = Holds::Nothing;
-        let mut run: Vec<&str> = Vec::new();
+        let mut run: Vec<&'a str> = Vec::new();
         let mut owned: Vec<String> = Vec::new();
         let mut numbers = !items.is_empty();
         let pending = self.numbers.last().map_or(0, Vec::len);
@@ -36,9 +41,7 @@ impl<'a> Scanner<'a> {
             holds = holds.max(held);
             numbers &= matches!(item, Json::Number(_));
             match item {
-                Json::String(text) if held < Holds::Item && text.len() <= PIECE_MAX => {
-                    run.push(text)
-                }
+                Json::String(text) if held < Holds::Item => self.piece(&mut run, text),
                 Json::Number(number) => owned.push(number.clone()),
                 _ => {
                     self.join(&run);
@@ -96,23 +99,83 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// Scans pieces written one after the other.
+    /// Adds a piece to a row. Of a long one only the ends can belong to an item over a seam.
+    fn piece(&mut self, row: &mut Vec<&'a str>, text: &'a str) {
+        if text.len() <= PIECE_MAX {
+            row.push(text);
+            return;
+        }
+        row.push(slice(text, 0, floor_boundary(text, PIECE_MAX)));
+        self.join(row);
+        row.clear();
+        row.push(slice(text, floor_boundary(text, text.len() - PIECE_MAX), text.len()));
+    }
+
+    /// Scans pieces written one after the other: the whole row, then each few neighbours, as what
+    /// stands around an item may hide it.
     fn join(&mut self, pieces: &[&str]) {
         if pieces.len() < 2 {
             return;
         }
-        let length: usize = pieces.iter().map(|piece| piece.len()).sum();
-        if length > JOINED_MAX {
-            // So many short strings are data; an item that spans two of them is looked for in
-            // neighbours alone.
-            let half = pieces.len() / 2;
-            if let Some((left, right)) = pieces.split_at_checked(half) {
-                self.join(left);
-                self.join(right);
-            }
-            return;
+        self.joined.clear();
+        self.row(pieces);
+        if pieces.len() > 2 {
+            self.windows(pieces);
         }
-        if length < 6 {
+    }
+
+    /// Members in the order of the text. Only addresses and links count: for numbers the order of
+    /// the keys is enough, and any order makes one by chance.
+    fn in_order(&mut self, pieces: &[&str]) {
+        self.joined.clear();
+        self.window = true;
+        self.row(pieces);
+        self.windows(pieces);
+    }
+
+    /// Every two to [`WINDOW_MAX`] neighbours, the larger windows first.
+    fn windows(&mut self, pieces: &[&str]) {
+        self.window = true;
+        for size in (2..=WINDOW_MAX.min(pieces.len().saturating_sub(1))).rev() {
+            for window in pieces.windows(size) {
+                let has = |sign: &[char]| window.iter().any(|piece| piece.contains(sign));
+                if has(&['@', '/']) && has(&['.', '\u{3002}', '%', '&', '\\', '(', '[']) {
+                    self.joined_text(window);
+                }
+            }
+        }
+        self.window = false;
+    }
+
+    /// The whole row, in stretches that overlap by more than an item is long.
+    fn row(&mut self, pieces: &[&str]) {
+        let mut from = 0;
+        while from < pieces.len() {
+            let mut length = 0;
+            let mut to = from;
+            while let Some(piece) = pieces.get(to)
+                && (length + piece.len() <= JOINED_MAX || to < from + 2)
+            {
+                length += piece.len();
+                to += 1;
+            }
+            self.joined_text(pieces.get(from..to).unwrap_or(&[]));
+            if to >= pieces.len() {
+                break;
+            }
+            let mut next = to;
+            let mut overlap = 0;
+            while next > from + 1 && overlap < OVERLAP {
+                next -= 1;
+                overlap += pieces.get(next).map_or(0, |piece| piece.len());
+            }
+            from = next;
+        }
+    }
+
+    fn joined_text(&mut self, pieces: &[&str]) {
+        let length: usize = pieces.iter().map(|piece| piece.len()).sum();
+        if pieces.len() < 2 || length < 6 {
             return;
         }
         let mut text = String::with_capacity(length);
@@ -137,6 +200,7 @@ impl<'a> Scanner<'a> {
         let mut holds = Holds::Nothing;
         self.numbers.push(Vec::new());
         let mut pieces: Vec<(&'a str, &'a str)> = Vec::new();
+        let mut row: Vec<&'a str> = Vec::new();
         for (key, value) in members {
             holds = holds.max(self.key(key));
             self.path.push(Step::Key(key));
@@ -146,14 +210,20 @@ impl<'a> Scanner<'a> {
             if let Json::String(text) = value
                 && held < Holds::Item
                 && !text.is_empty()
-                && text.len() <= PIECE_MAX
                 && !text.contains(' ')
             {
-                pieces.push((key, text));
+                self.piece(&mut row, text);
+                if text.len() <= PIECE_MAX {
+                    pieces.push((key, text));
+                }
             }
         }
         self.settle_numbers();
         self.halves(members, holds);
+        // Up to a few members every order is tried below; the order of the text is one of them.
+        if row.len() > ORDERED_MAX || pieces.len() != row.len() {
+            self.in_order(&row);
+        }
         self.siblings(&mut pieces);
         holds
     }

@@ -26,7 +26,13 @@ pub(super) const VIEW_BYTES_MAX: usize = 6 * 1024 * 1024;
 /// Bytes of sources that looking up encoded runs may read.
 const LOOK_UP_BYTES_MAX: usize = 512 * 1024 * 1024;
 /// Findings that are listed one by one.
-const FINDINGS_MAX: usize = 2_000;
+const FINDINGS_MAX: usize = 200;
+/// The longest pointer that a finding keeps; a longer one names the value above that fits.
+const POINTER_MAX: usize = 1024;
+/// Numbers of one object that wait to be paired.
+const PENDING_MAX: usize = 256;
+/// Items of one row of joined neighbours that are remembered.
+const JOINED_ITEMS_MAX: usize = 64;
 /// The longest item and the longest text as found that a finding keeps.
 const ITEM_MAX: usize = 4 * 1024;
 /// Findings among which a number that is told again is looked for.
@@ -103,6 +109,10 @@ pub(super) struct Scanner<'a> {
     view_bytes: usize,
     decoded_bytes: usize,
     look_up_bytes: usize,
+    /// Only a few neighbours are joined: their ends may cut an item.
+    pub(super) window: bool,
+    /// Known addresses and links that the row of neighbours being joined showed so far.
+    pub(super) joined: Vec<String>,
     /// Numbers of the objects that are being walked, to be paired when the object ends.
     pub(super) numbers: Vec<Vec<Pending>>,
 }
@@ -131,6 +141,8 @@ impl<'a> Scanner<'a> {
             view_bytes: VIEW_BYTES_MAX,
             decoded_bytes: DECODED_BYTES_MAX,
             look_up_bytes: LOOK_UP_BYTES_MAX,
+            window: false,
+            joined: Vec::new(),
             numbers: Vec::new(),
         }
     }
@@ -198,7 +210,8 @@ impl<'a> Scanner<'a> {
     pub(super) fn text(&mut self, text: Text<'_>) -> Holds {
         let mut holds = Holds::Nothing;
         let original = text.original.unwrap_or(text.text);
-        if text.depth == 0 {
+        // Joined neighbours say the same thing in several windows.
+        if text.depth == 0 && text.seams.is_none() {
             self.texts += 1;
         }
         if text.seams.is_none() {
@@ -354,7 +367,10 @@ impl<'a> Scanner<'a> {
         let addresses: Vec<(usize, usize)> =
             emails.iter().map(|email| (email.start, email.end)).collect();
         for email in emails {
-            if !counts(email.start, email.end) {
+            let known = text.seams.is_some() && self.known.has_email(&email.address);
+            if !counts(email.start, email.end)
+                || self.is_cut((email.start, email.end), shows, text, &email.address, known)
+            {
                 continue;
             }
             holds = Holds::Item;
@@ -383,6 +399,11 @@ impl<'a> Scanner<'a> {
             {
                 continue;
             }
+            let known = text.seams.is_some()
+                && self.known.has_link(&link, slice(shows, link.start, link.end));
+            if self.is_cut((link.start, link.end), shows, text, &link.item(), known) {
+                continue;
+            }
             let bare = !link.scheme_written && link.path.is_empty() && link.tail.is_empty();
             let part = bare || (link.scheme_written && !link::is_plain(&link));
             holds = holds.max(if part { Holds::Fragment } else { Holds::Item });
@@ -396,6 +417,9 @@ impl<'a> Scanner<'a> {
             self.link(&link, view, original, text, links_told);
         }
 
+        if self.window {
+            return holds;
+        }
         if super::bytes::next_digit(shows.as_bytes(), 0).is_some() {
             holds = holds.max(self.accounts(view, &tokens, original, text, &counts));
         }
@@ -410,6 +434,33 @@ impl<'a> Scanner<'a> {
             holds = holds.max(self.encoded(&run, found, text));
         }
         holds
+    }
+
+    /// Whether the ends of a window of neighbours cut the item out of a known one that the row or a
+    /// larger window showed. Known items of joined texts are remembered for the windows that follow.
+    fn is_cut(
+        &mut self,
+        (start, end): (usize, usize),
+        shows: &str,
+        text: Text<'_>,
+        item: &str,
+        known: bool,
+    ) -> bool {
+        if text.seams.is_none() {
+            return false;
+        }
+        if self.window && (start == 0 || end == shows.len()) {
+            let part = |whole: &String| {
+                whole.len() > item.len() && (whole.ends_with(item) || whole.starts_with(item))
+            };
+            if self.joined.iter().any(part) {
+                return true;
+            }
+        }
+        if known && self.joined.len() < JOINED_ITEMS_MAX {
+            self.joined.push(head(item, ITEM_MAX).to_owned());
+        }
+        false
     }
 
     fn link(
@@ -503,7 +554,12 @@ impl<'a> Scanner<'a> {
         if let Some(number) =
             bank::field(shows, place).filter(|number| counts(number.start, number.end))
         {
-            let pending = Pending { pointer: self.pointer(), found: original.to_owned(), number };
+            if self.numbers.last().is_some_and(|numbers| numbers.len() >= PENDING_MAX) {
+                self.spend(Spent::Findings);
+                return holds.max(Holds::Fragment);
+            }
+            let found = head(original, ITEM_MAX).to_owned();
+            let pending = Pending { pointer: self.pointer(), found, number };
             if let Some(numbers) = self.numbers.last_mut()
                 && !numbers.iter().any(|other| {
                     other.pointer == pending.pointer && other.number.digits == pending.number.digits
@@ -659,10 +715,19 @@ impl<'a> Scanner<'a> {
     }
 
     fn pointer(&self) -> String {
-        self.path.iter().fold(String::new(), |pointer, step| match step {
-            Step::Key(key) => pointer_to(&pointer, key),
-            Step::Index(index) => format!("{pointer}/{index}"),
-        })
+        let mut pointer = String::new();
+        for step in &self.path {
+            let longer = match step {
+                Step::Key(key) if pointer.len() + key.len() > POINTER_MAX => break,
+                Step::Key(key) => pointer_to(&pointer, key),
+                Step::Index(index) => format!("{pointer}/{index}"),
+            };
+            if longer.len() > POINTER_MAX {
+                break;
+            }
+            pointer = longer;
+        }
+        pointer
     }
 
     pub(super) fn spend(&mut self, spent: Spent) {
