@@ -108,7 +108,7 @@ pub enum Step {
 
 /// A question about a call that passed every gate and every detector.
 ///
-/// INVARIANT: only [`super::plan`] makes one, from the proofs that it holds.
+/// INVARIANT: only [`super::plan()`] makes one, from the proofs that it holds.
 #[derive(Debug, Clone)]
 pub struct Question {
     pub(super) call_id: String,

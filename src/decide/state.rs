@@ -1,5 +1,5 @@
 //! What the plan must know beyond the request: counts, grants, pinned definitions. Whoever calls
-//! [`super::plan`] keeps them; nothing here stores or reads anything.
+//! [`super::plan()`] keeps them; nothing here stores or reads anything.
 
 use super::policy::OperatorSettings;
 use super::prompt::ResultsView;

@@ -1,6 +1,6 @@
 //! The organisation's policy: what each tool call may do before anybody is asked.
 //!
-//! [`parse`] reads a policy and reports every problem at once; [`effective`] says what policy and
+//! [`parse`] reads a policy and reports every problem at once; [`effective()`] says what policy and
 //! operator make of one tool; [`rule`] adds the conversation's mode. All of it only ever tightens:
 //! more rules, more classes and stricter settings never make a call freer.
 //!
