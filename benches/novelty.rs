@@ -32,15 +32,25 @@ fn main() {
 /// runs on the machine.
 fn shortest(runs: usize, mut run: impl FnMut()) -> Duration {
     run();
-    let mut times: Vec<Duration> = (0..runs)
+    (0..runs)
         .map(|_| {
-            let start = Instant::now();
+            let start = now();
             run();
-            start.elapsed()
+            now().saturating_sub(start)
         })
-        .collect();
-    times.sort_unstable();
-    times[0]
+        .min()
+        .unwrap_or_default()
+}
+
+/// Time that this thread had a processor, so that other work on the machine does not count; where
+/// the system does not tell, time on the clock.
+fn now() -> Duration {
+    static START: std::sync::LazyLock<Instant> = std::sync::LazyLock::new(Instant::now);
+    let on_processor = std::fs::read_to_string("/proc/thread-self/schedstat")
+        .ok()
+        .and_then(|text| text.split(' ').next()?.parse().ok())
+        .map(Duration::from_nanos);
+    on_processor.unwrap_or_else(|| START.elapsed())
 }
 
 fn mebibytes_a_second(bytes: usize, time: Duration) -> f64 {
@@ -324,11 +334,11 @@ const SHAPES: &[Shape] = &[
 ];
 
 fn adversarial(failures: &mut Vec<String>) {
-    println!("adversarial, as argument and as source: 512 KiB, 1 MiB, ratio");
+    println!("adversarial, as argument and as source: 1 MiB, 2 MiB, ratio");
     let nothing = Sources::default();
     for (name, shape) in SHAPES {
-        let half = shape(MEBIBYTE / 2);
-        let whole = shape(MEBIBYTE);
+        let half = shape(MEBIBYTE);
+        let whole = shape(2 * MEBIBYTE);
         let small = shortest(7, || {
             black_box(scan(&half, ToolText::default(), &nothing));
         });
@@ -352,7 +362,7 @@ fn adversarial(failures: &mut Vec<String>) {
 
 fn report(name: &str, side: &str, small: Duration, large: Duration, failures: &mut Vec<String>) {
     let ratio = large.as_secs_f64() / small.as_secs_f64();
-    let slow = large > Duration::from_millis(500);
+    let slow = small > Duration::from_millis(500);
     // Below five milliseconds the ratio is noise of the machine.
     let steep = ratio > 2.3 && large > Duration::from_millis(5);
     println!(

@@ -526,7 +526,6 @@ fn has_dot_word(text: &str) -> bool {
 
 /// `h t t p s : / / a . b`: single characters with single spaces between them.
 pub(super) fn letter_spaced(view: &View<'_>) -> Option<Unescaped> {
-    const IN_A_ROW: usize = 5;
     let text: &str = &view.text;
     let mut rewriter = Rewriter::new(view);
     let mut done = 0;
@@ -567,7 +566,7 @@ pub(super) fn letter_spaced(view: &View<'_>) -> Option<Unescaped> {
             }
         }
         done = at.max(space + 1);
-        if letters.len() >= IN_A_ROW {
+        if letters.len() >= super::tokens::LETTERS_MIN {
             for (index, (from, to)) in letters.iter().enumerate() {
                 if index == 0 {
                     rewriter.keep_to(*to);

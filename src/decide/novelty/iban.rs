@@ -149,7 +149,12 @@ fn compact(text: &str, start: usize) -> Vec<(char, usize)> {
 }
 
 fn at(text: &str, start: usize, place: Place) -> Option<Iban> {
-    // The common case is decided by four characters.
+    // The common case is decided by two letters: prose has few countries before its numbers.
+    let mut letters = text.get(start..)?.chars().filter_map(latin);
+    let country = [letters.next()?, letters.next()?].iter().collect::<String>();
+    if !registry::is_country(&country) {
+        return None;
+    }
     let window = compact(text, start);
     let head: String = window.iter().take(4).map(|(letter, _)| *letter).collect();
     let country = head.get(..2)?;

@@ -41,7 +41,8 @@ pub(super) fn find(text: &str) -> Vec<(usize, usize)> {
     tokens
 }
 
-/// Lists the tokens that begin before `limit`; returns where it stopped reading.
+/// Lists the tokens that begin before `limit`; returns where it stopped reading. Plain words are left
+/// out, unless they could go on with the chunks of a wrapped run.
 fn collect(bytes: &[u8], from: usize, limit: usize, tokens: &mut Vec<(usize, usize)>) -> usize {
     let mut at = from;
     while at < limit {
@@ -49,15 +50,26 @@ fn collect(bytes: &[u8], from: usize, limit: usize, tokens: &mut Vec<(usize, usi
             at += 1;
         }
         let start = at;
-        while bytes.get(at).is_some_and(|byte| is_token(*byte)) {
+        let mut signs = false;
+        while let Some(byte) = bytes.get(at).filter(|byte| is_token(**byte)) {
+            signs |= at > start && (byte.is_ascii_uppercase() || byte.is_ascii_digit());
             at += 1;
         }
-        if at - start >= TOKEN_MIN {
+        let length = at - start;
+        let goes_on = || {
+            tokens
+                .last()
+                .is_some_and(|(first, last)| start - last <= GAP_MAX && length <= last - first)
+        };
+        if length >= TOKEN_MIN && (signs || length >= STRETCH_MIN || goes_on()) {
             tokens.push((start, at));
         }
     }
     at
 }
+
+/// Bytes between two chunks of one wrapped run.
+pub(super) const GAP_MAX: usize = 8;
 
 /// A capital or a digit right after a character that is no white space.
 fn has_inner_sign(bytes: &[u8]) -> bool {
@@ -89,17 +101,33 @@ fn has_long_stretch(bytes: &[u8], start: usize, end: usize) -> bool {
 /// The shortest stretch of small letters alone that could be encoded.
 const STRETCH_MIN: usize = 16;
 
-/// Whether single characters stand between single spaces, five or more in a row.
+/// Whether single characters stand between single spaces, [`LETTERS_MIN`] or more in a row.
 pub(super) fn has_spaced_letters(text: &str) -> bool {
     let bytes = text.as_bytes();
-    [0, 4].into_iter().any(|offset| {
-        words(bytes.get(offset..).unwrap_or(&[])).any(|word| {
-            let zeroed = word ^ (ONES * 0x20);
-            let spaces = zeroed.wrapping_sub(ONES) & !zeroed & HIGH;
-            spaces & (spaces >> 16) & (spaces >> 32) != 0
-        })
-    })
+    // So many letters and their spaces hold two stretches of eight at multiples of four.
+    let mut odd_before = false;
+    let mut odd = words(bytes.get(4..).unwrap_or(&[]));
+    let is_spaced = |word: u64| {
+        let zeroed = word ^ (ONES * 0x20);
+        let spaces = zeroed.wrapping_sub(ONES) & !zeroed & HIGH;
+        spaces & (spaces >> 16) & (spaces >> 32) != 0
+    };
+    for word in words(bytes) {
+        let here = is_spaced(word);
+        if here && odd_before {
+            return true;
+        }
+        let next = odd.next().is_some_and(is_spaced);
+        if next && here {
+            return true;
+        }
+        odd_before = next;
+    }
+    false
 }
+
+/// Single characters in a row that are joined.
+pub(super) const LETTERS_MIN: usize = 7;
 
 const ONES: u64 = 0x0101_0101_0101_0101;
 const HIGH: u64 = 0x8080_8080_8080_8080;
