@@ -8,8 +8,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use approver::decide::json::{self, Json};
+use approver::decide::json::{self, Json, Unreadable};
 use approver::decide::novelty::{Sources, ToolText, scan};
+use approver::decide::prompt::encode_json;
+use approver::decide::text::needs_escape;
 use base64::Engine as _;
 
 /// What one input of at most [`LENGTH_MAX`] bytes may take; a linear scan needs a hundredth of it.
@@ -20,15 +22,101 @@ const LENGTH_MAX: usize = 32 * 1024;
 
 /// Pieces that the detectors look for, so that random inputs come near them.
 const WORDS: &[&str] = &[
-    "a@b.example", "https://", "http:", "://", "//", "\\\\", "www.", ".com", ".example", "@", ".", ":",
-    "mailto:", "data:text/plain,", "data:;base64,", "javascript:", "tel:+49", "%40", "%2540", "%u0040",
-    "&#64;", "&commat;", "&amp", ";", "\\u0040", "\\x40", "\\100", "\\/", "U+0040", "=?utf-8?B?", "?=",
-    "=40", "=\r\n", "[.]", "(at)", " dot ", "hxxp", "DE89370400440532013000", "DE12 5001 ", "GB82WEST",
-    "account ", "sort code ", "12-34-56", "4111 1111 1111 1111", "bc1q", "0x", "73656e64", "c2VuZA==",
-    "ONSW4ZA=", "01110011 ", "115 101 ", "begin 644 x\n", "M<&%S", "`\nend\n", "\u{200b}", "\u{200d}",
-    "\u{e0041}", "\u{fe0f}", "\u{e0100}", "\u{2801}", "\u{1f1e9}", "\u{1f374}", "\u{ff20}", "\u{3002}",
-    "\u{301}", "e\u{301}", "\u{d55c}", "\u{4e2d}", "\u{202e}", "\u{0}", "\n", "\t", " ", "\"", "'", "<", ">",
-    "{", "}", "[", "]", "(", ")", "*", "|", "`", "#", "?", "&", "=", "/", "..", "xn--", "127.0.0.1", "[::1]",
+    "a@b.example",
+    "https://",
+    "http:",
+    "://",
+    "//",
+    "\\\\",
+    "www.",
+    ".com",
+    ".example",
+    "@",
+    ".",
+    ":",
+    "mailto:",
+    "data:text/plain,",
+    "data:;base64,",
+    "javascript:",
+    "tel:+49",
+    "%40",
+    "%2540",
+    "%u0040",
+    "&#64;",
+    "&commat;",
+    "&amp",
+    ";",
+    "\\u0040",
+    "\\x40",
+    "\\100",
+    "\\/",
+    "U+0040",
+    "=?utf-8?B?",
+    "?=",
+    "=40",
+    "=\r\n",
+    "[.]",
+    "(at)",
+    " dot ",
+    "hxxp",
+    "DE89370400440532013000",
+    "DE12 5001 ",
+    "GB82WEST",
+    "account ",
+    "sort code ",
+    "12-34-56",
+    "4111 1111 1111 1111",
+    "bc1q",
+    "0x",
+    "73656e64",
+    "c2VuZA==",
+    "ONSW4ZA=",
+    "01110011 ",
+    "115 101 ",
+    "begin 644 x\n",
+    "M<&%S",
+    "`\nend\n",
+    "\u{200b}",
+    "\u{200d}",
+    "\u{e0041}",
+    "\u{fe0f}",
+    "\u{e0100}",
+    "\u{2801}",
+    "\u{1f1e9}",
+    "\u{1f374}",
+    "\u{ff20}",
+    "\u{3002}",
+    "\u{301}",
+    "e\u{301}",
+    "\u{d55c}",
+    "\u{4e2d}",
+    "\u{202e}",
+    "\u{0}",
+    "\n",
+    "\t",
+    " ",
+    "\"",
+    "'",
+    "<",
+    ">",
+    "{",
+    "}",
+    "[",
+    "]",
+    "(",
+    ")",
+    "*",
+    "|",
+    "`",
+    "#",
+    "?",
+    "&",
+    "=",
+    "/",
+    "..",
+    "xn--",
+    "127.0.0.1",
+    "[::1]",
 ];
 
 struct Random(u64);
@@ -59,7 +147,9 @@ impl Random {
         for _ in 0..pieces {
             match self.below(8) {
                 0 => text.push(char::from_u32(self.next() as u32 % 0x11_0000).unwrap_or('x')),
-                1 => text.extend((0..self.below(12)).map(|_| char::from(32 + self.below(95) as u8))),
+                1 => {
+                    text.extend((0..self.below(12)).map(|_| char::from(32 + self.below(95) as u8)))
+                }
                 2 => {
                     let word = self.pick(WORDS);
                     let times = 1 + self.below(if self.below(40) == 0 { 2_000 } else { 4 });
@@ -78,20 +168,43 @@ impl Random {
 
     fn value(&mut self, depth: usize) -> Json {
         const KEYS: &[&str] = &[
-            "to", "url", "host", "path", "account", "sort_code", "iban", "user", "domain", "country", "bban",
-            "data", "p1", "p2", "metric", "version", "a@b.example",
+            "to",
+            "url",
+            "host",
+            "path",
+            "account",
+            "sort_code",
+            "iban",
+            "user",
+            "domain",
+            "country",
+            "bban",
+            "data",
+            "p1",
+            "p2",
+            "metric",
+            "version",
+            "a@b.example",
         ];
         match self.below(if depth > 4 { 2 } else { 5 }) {
             0 => Json::Number((self.next() >> self.below(60)).to_string()),
             1 | 2 => Json::String(self.text()),
             3 => Json::Array((0..self.below(9)).map(|_| self.value(depth + 1)).collect()),
-            _ => Json::Object((0..self.below(6)).map(|_| (self.pick(KEYS).to_owned(), self.value(depth + 1))).collect()),
+            _ => Json::Object(
+                (0..self.below(6))
+                    .map(|_| (self.pick(KEYS).to_owned(), self.value(depth + 1)))
+                    .collect(),
+            ),
         }
     }
 
     /// Bytes or text in one encoding after another.
     fn encoded(&mut self) -> String {
-        let mut text = if self.below(2) == 0 { self.text() } else { String::from_utf8_lossy(&self.bytes(40)).into_owned() };
+        let mut text = if self.below(2) == 0 {
+            self.text()
+        } else {
+            String::from_utf8_lossy(&self.bytes(40)).into_owned()
+        };
         for _ in 0..1 + self.below(4) {
             let bytes = text.as_bytes();
             text = match self.below(9) {
@@ -157,8 +270,23 @@ fn target(name: &str) -> Option<Target> {
             let damaged: String = text.chars().take(cut).chain(random.text().chars()).collect();
             Input { arguments: json::read(&damaged).unwrap_or(Json::Null), person: Vec::new() }
         }),
+        "encoder" => Some(|random| Input { arguments: random.value(0), person: Vec::new() }),
         _ => None,
     }
+}
+
+/// What the prompt's encoder wrote is one line in which nothing is hidden and no control token
+/// opens, and a JSON parser gives the value back.
+fn encode_and_read(value: &Json) -> usize {
+    let encoded = encode_json(value);
+    assert!(!encoded.chars().any(needs_escape), "a hidden character");
+    assert!(!encoded.contains('<'), "a control token");
+    // Two members of one name are no call's arguments.
+    match json::read(&encoded) {
+        Ok(read) => assert_eq!(read, *value),
+        Err(unreadable) => assert!(matches!(unreadable, Unreadable::DuplicateKey { .. })),
+    }
+    0
 }
 
 fn main() -> ExitCode {
@@ -167,7 +295,7 @@ fn main() -> ExitCode {
     let seconds: u64 = arguments.next().and_then(|text| text.parse().ok()).unwrap_or(10);
     let seed: u64 = arguments.next().and_then(|text| text.parse().ok()).unwrap_or(1);
     let Some(make) = target(&name) else {
-        eprintln!("targets: scan, decoders, sources, json");
+        eprintln!("targets: scan, decoders, sources, json, encoder");
         return ExitCode::from(2);
     };
     let mut random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
@@ -178,6 +306,9 @@ fn main() -> ExitCode {
         let input = make(&mut random);
         let start = Instant::now();
         let outcome = catch_unwind(AssertUnwindSafe(|| {
+            if name == "encoder" {
+                return encode_and_read(&input.arguments);
+            }
             let person: Vec<&str> = input.person.iter().map(String::as_str).collect();
             let sources = Sources::new(&person, "", &person);
             let findings = scan(&input.arguments, ToolText::default(), &sources);
@@ -196,7 +327,10 @@ fn main() -> ExitCode {
         if let Some(complaint) = complaint {
             println!("{name} {complaint} after {runs} inputs (seed {seed})");
             println!("arguments: {}", input.arguments);
-            println!("person: {}", Json::Array(input.person.into_iter().map(Json::String).collect()));
+            println!(
+                "person: {}",
+                Json::Array(input.person.into_iter().map(Json::String).collect())
+            );
             return ExitCode::FAILURE;
         }
     }
