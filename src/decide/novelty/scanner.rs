@@ -1,8 +1,12 @@
 //! The walk over a call's arguments: every text, every view, every detector, and the budgets.
 
+mod accounts;
+mod findings;
+
 use std::collections::BTreeSet;
 
-use super::bank::{self, Number, Role};
+use accounts::Pending;
+
 use super::bytes::slice;
 use super::encoded::{self, Encoded, Says};
 use super::link::Looked;
@@ -11,10 +15,8 @@ use super::place::{self, Place};
 use super::sources::Known;
 use super::view::{View, found};
 use super::views::{self, Side};
-use super::{
-    Finding, Kind, Resemblance, ToolText, email, iban, invisible, link, link_form, tokens, wallet,
-};
-use crate::decide::json::{Json, MAX_DEPTH, pointer_to};
+use super::{Finding, Kind, ToolText, email, invisible, link, link_form, tokens};
+use crate::decide::json::{Json, MAX_DEPTH};
 use crate::decide::text::head;
 
 /// Encodings inside one another.
@@ -29,8 +31,6 @@ const LOOK_UP_BYTES_MAX: usize = 512 * 1024 * 1024;
 const FINDINGS_MAX: usize = 200;
 /// The longest pointer that a finding keeps; a longer one names the value above that fits.
 const POINTER_MAX: usize = 1024;
-/// Numbers of one object that wait to be paired.
-const PENDING_MAX: usize = 256;
 /// Items of one row of joined neighbours that are remembered.
 const JOINED_ITEMS_MAX: usize = 64;
 /// The longest item and the longest text as found that a finding keeps.
@@ -115,14 +115,6 @@ pub(super) struct Scanner<'a> {
     pub(super) joined: Vec<String>,
     /// Numbers of the objects that are being walked, to be paired when the object ends.
     pub(super) numbers: Vec<Vec<Pending>>,
-}
-
-/// A number in a field, waiting for the other half of its pair.
-#[derive(Debug, Clone)]
-pub(super) struct Pending {
-    number: Number,
-    pointer: String,
-    found: String,
 }
 
 impl<'a> Scanner<'a> {
@@ -495,156 +487,6 @@ impl<'a> Scanner<'a> {
         );
     }
 
-    fn accounts(
-        &mut self,
-        view: &View<'_>,
-        tokens: &[(usize, usize)],
-        original: &str,
-        text: Text<'_>,
-        counts: &dyn Fn(usize, usize) -> bool,
-    ) -> Holds {
-        let mut holds = Holds::Nothing;
-        let shows: &str = &view.text;
-        let place = text.place;
-        let mut ibans = Vec::new();
-        iban::find(shows, place, &mut |iban| ibans.push(iban));
-        let mut whole = false;
-        for iban in ibans {
-            // A joined text has the shape of a number too easily.
-            if !counts(iban.start, iban.end) || (text.seams.is_some() && !iban.valid) {
-                continue;
-            }
-            holds = holds.max(if iban.valid { Holds::Item } else { Holds::Fragment });
-            whole = true;
-            let hides = view.hides(iban.start, iban.end);
-            if !hides && self.known.has_iban(&iban.number) {
-                continue;
-            }
-            let kind = if iban.valid { Kind::Iban } else { Kind::BankAccount };
-            let resembles = self.resembling_number(&iban.number, hides);
-            self.push(
-                kind,
-                iban.number,
-                shown(text, original, view, iban.start, iban.end),
-                resembles,
-            );
-        }
-        let mut wallets = Vec::new();
-        wallet::find(shows, tokens, place, &mut |wallet| wallets.push(wallet));
-        for wallet in wallets {
-            if !counts(wallet.start, wallet.end) {
-                continue;
-            }
-            holds = Holds::Item;
-            whole |= wallet.start == 0;
-            let hides = view.hides(wallet.start, wallet.end);
-            if !hides && self.known.wallets.contains(&wallet.item) {
-                continue;
-            }
-            self.push(
-                Kind::BankAccount,
-                wallet.item,
-                shown(text, original, view, wallet.start, wallet.end),
-                None,
-            );
-        }
-        if whole {
-            return holds;
-        }
-        if let Some(number) =
-            bank::field(shows, place).filter(|number| counts(number.start, number.end))
-        {
-            if self.numbers.last().is_some_and(|numbers| numbers.len() >= PENDING_MAX) {
-                self.spend(Spent::Findings);
-                return holds.max(Holds::Fragment);
-            }
-            let found = head(original, ITEM_MAX).to_owned();
-            let pending = Pending { pointer: self.pointer(), found, number };
-            if let Some(numbers) = self.numbers.last_mut()
-                && !numbers.iter().any(|other| {
-                    other.pointer == pending.pointer && other.number.digits == pending.number.digits
-                })
-            {
-                numbers.push(pending);
-            }
-            return holds.max(Holds::Fragment);
-        }
-        let mut labelled = Vec::new();
-        bank::labelled(shows, &mut |number| labelled.push(number));
-        labelled.retain(|number| counts(number.start, number.end));
-        if !labelled.is_empty() {
-            holds = Holds::Item;
-            let pointer = self.pointer();
-            let pending: Vec<Pending> = labelled
-                .into_iter()
-                .map(|number| Pending {
-                    pointer: pointer.clone(),
-                    found: shown(text, original, view, number.start, number.end).to_owned(),
-                    number,
-                })
-                .collect();
-            self.pair(&pending);
-        }
-        holds
-    }
-
-    /// Pairs each account with the bank's number next to it and reports what is novel.
-    fn pair(&mut self, pending: &[Pending]) {
-        let mut index = 0;
-        while let Some(first) = pending.get(index) {
-            index += 1;
-            let second = pending.get(index);
-            let is_bank = |pending: &Pending| matches!(pending.number.role, Role::Bank(_));
-            match second {
-                Some(second) if is_bank(first) && !is_bank(second) => {
-                    index += 1;
-                    self.account(second, Some(first));
-                }
-                Some(second)
-                    if !is_bank(first) && is_bank(second) && first.number.role == Role::Account =>
-                {
-                    index += 1;
-                    self.account(first, Some(second));
-                }
-                _ => self.account(first, None),
-            }
-        }
-    }
-
-    /// Pairs the numbers of the object that ends.
-    pub(super) fn settle_numbers(&mut self) {
-        let Some(pending) = self.numbers.pop() else {
-            return;
-        };
-        let (banks, accounts): (Vec<Pending>, Vec<Pending>) =
-            pending.into_iter().partition(|pending| matches!(pending.number.role, Role::Bank(_)));
-        if accounts.is_empty() {
-            for bank in &banks {
-                self.account(bank, None);
-            }
-        }
-        for account in &accounts {
-            if banks.is_empty() {
-                self.account(account, None);
-            }
-            for bank in &banks {
-                self.account(account, Some(bank));
-            }
-        }
-    }
-
-    fn account(&mut self, account: &Pending, bank: Option<&Pending>) {
-        let known = match bank {
-            Some(bank) => self.known.has_pair(&bank.number.digits, &account.number.digits),
-            None => self.known.has_number(&account.number.digits),
-        };
-        if known {
-            return;
-        }
-        let item = bank::item(&account.number, bank.map(|bank| &bank.number));
-        self.push_at(Kind::BankAccount, item, account.pointer.clone(), &account.found);
-    }
-
     fn encoded(&mut self, run: &Encoded, found: &str, text: Text<'_>) -> Holds {
         if self.known.has_run(&run.run, &mut self.look_up_bytes) {
             return Holds::Item;
@@ -685,135 +527,6 @@ impl<'a> Scanner<'a> {
         let place = Place { is_key: false, identifier: false, ..text.place };
         let depth = text.depth + 1;
         self.text(Text { text: says, place, original: Some(found), seams: None, depth })
-    }
-
-    /// Whether a trusted source names the host, in a link or behind an `@`.
-    pub(super) fn knows_host(&self, host: &str) -> bool {
-        let host = email::canonical_domain(host);
-        self.known.links.contains_key(&host) || self.known.email_domains.contains(&host)
-    }
-
-    fn resembling_email(&self, address: &str, hides: bool) -> Option<Resemblance> {
-        if hides && self.known.has_email(address) {
-            return Some(Resemblance::LookAlike(address.to_owned()));
-        }
-        super::resemblance::email(self.known, address)
-    }
-
-    fn resembling_link(&self, link: &Link, hides: bool) -> Option<Resemblance> {
-        if hides && self.known.has_link(link, "") {
-            return Some(Resemblance::LookAlike(link.item()));
-        }
-        super::resemblance::link(self.known, link)
-    }
-
-    fn resembling_number(&self, number: &str, hides: bool) -> Option<Resemblance> {
-        if hides && self.known.has_iban(number) {
-            return Some(Resemblance::LookAlike(number.to_owned()));
-        }
-        super::resemblance::iban(self.known, number)
-    }
-
-    fn pointer(&self) -> String {
-        let mut pointer = String::new();
-        for step in &self.path {
-            let longer = match step {
-                Step::Key(key) if pointer.len() + key.len() > POINTER_MAX => break,
-                Step::Key(key) => pointer_to(&pointer, key),
-                Step::Index(index) => format!("{pointer}/{index}"),
-            };
-            if longer.len() > POINTER_MAX {
-                break;
-            }
-            pointer = longer;
-        }
-        pointer
-    }
-
-    pub(super) fn spend(&mut self, spent: Spent) {
-        if self.spent.insert(spent) {
-            let pointer = self.pointer();
-            self.findings.push(Finding {
-                kind: Kind::Budget,
-                item: spent.item().to_owned(),
-                pointer,
-                found: String::new(),
-                resembles: None,
-            });
-        }
-    }
-
-    pub(super) fn push(
-        &mut self,
-        kind: Kind,
-        item: String,
-        found: &str,
-        resembles: Option<Resemblance>,
-    ) {
-        if self.is_full() || !self.list(kind, &item) {
-            return;
-        }
-        let pointer = self.pointer();
-        self.add(kind, &item, pointer, found, resembles);
-    }
-
-    fn push_at(&mut self, kind: Kind, item: String, pointer: String, found: &str) {
-        let told = |finding: &Finding| {
-            finding.kind == kind && finding.item == item && finding.pointer == pointer
-        };
-        if self.is_full() || self.findings.iter().rev().take(NEAR).any(told) {
-            return;
-        }
-        self.add(kind, &item, pointer, found, None);
-    }
-
-    fn is_full(&mut self) -> bool {
-        let full = self.findings.len() >= FINDINGS_MAX;
-        if full {
-            self.spend(Spent::Findings);
-        }
-        full
-    }
-
-    /// Whether the item is new for this text.
-    fn list(&mut self, kind: Kind, item: &str) -> bool {
-        self.listed.insert((kind, head(item, ITEM_MAX).to_owned(), self.texts))
-    }
-
-    fn add(
-        &mut self,
-        kind: Kind,
-        item: &str,
-        pointer: String,
-        found: &str,
-        resembles: Option<Resemblance>,
-    ) {
-        self.findings.push(Finding {
-            kind,
-            item: head(item, ITEM_MAX).to_owned(),
-            pointer,
-            found: head(found, ITEM_MAX).to_owned(),
-            resembles,
-        });
-    }
-
-    /// `git@host:path` is a link; the address in front of it is no second finding.
-    fn drop_shadowed(&mut self) {
-        let remotes: Vec<(String, String)> = self
-            .findings
-            .iter()
-            .filter(|finding| finding.kind == Kind::Link)
-            .filter_map(|finding| {
-                let address = finding.item.strip_prefix("ssh://")?.split('/').next()?;
-                Some((finding.pointer.clone(), address.to_owned()))
-            })
-            .collect();
-        self.findings.retain(|finding| {
-            finding.kind != Kind::Email
-                || !remotes.iter().any(|(pointer, address)| {
-                    *pointer == finding.pointer && *address == finding.item
-                })
-        });
     }
 }
 
