@@ -2,7 +2,7 @@
 //!
 //! Pieces are joined only where none of them holds a complete item, and only items over a seam
 //! count: two known recipients next to each other are two known recipients. Members of an object
-//! have no order, so their joins do not depend on it.
+//! are joined in the order of their keys and of the text, a few of them in every order.
 
 use super::bytes::{floor_boundary, slice};
 use super::place::words;

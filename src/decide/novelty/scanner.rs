@@ -5,7 +5,8 @@ mod findings;
 
 use std::collections::BTreeSet;
 
-use super::bank::{self, Number, Role};
+use accounts::Pending;
+
 use super::bytes::slice;
 use super::encoded::{self, Encoded, Says};
 use super::link::Looked;
@@ -14,10 +15,8 @@ use super::place::{self, Place};
 use super::sources::Known;
 use super::view::{View, found};
 use super::views::{self, Side};
-use super::{
-    Finding, Kind, Resemblance, ToolText, email, iban, invisible, link, link_form, tokens, wallet,
-};
-use crate::decide::json::{Json, MAX_DEPTH, pointer_to};
+use super::{Finding, Kind, ToolText, email, invisible, link, link_form, tokens};
+use crate::decide::json::{Json, MAX_DEPTH};
 use crate::decide::text::head;
 
 /// Encodings inside one another.
@@ -32,8 +31,6 @@ const LOOK_UP_BYTES_MAX: usize = 512 * 1024 * 1024;
 const FINDINGS_MAX: usize = 200;
 /// The longest pointer that a finding keeps; a longer one names the value above that fits.
 const POINTER_MAX: usize = 1024;
-/// Numbers of one object that wait to be paired.
-const PENDING_MAX: usize = 256;
 /// Items of one row of joined neighbours that are remembered.
 const JOINED_ITEMS_MAX: usize = 64;
 /// The longest item and the longest text as found that a finding keeps.
@@ -118,14 +115,6 @@ pub(super) struct Scanner<'a> {
     pub(super) joined: Vec<String>,
     /// Numbers of the objects that are being walked, to be paired when the object ends.
     pub(super) numbers: Vec<Vec<Pending>>,
-}
-
-/// A number in a field, waiting for the other half of its pair.
-#[derive(Debug, Clone)]
-pub(super) struct Pending {
-    number: Number,
-    pointer: String,
-    found: String,
 }
 
 impl<'a> Scanner<'a> {

@@ -1,9 +1,23 @@
-//! Accounts in a text, and numbers that are only an account together. What a number is, is the
-//! detectors' to say; nothing here reads a key or a checksum itself.
+//! Accounts of a view: numbers found, paired with the number of their bank, and told.
 
-use super::*;
+use super::super::bank::{self, Number, Role};
+use super::super::view::View;
+use super::super::{Kind, iban, wallet};
+use super::{Holds, ITEM_MAX, Scanner, Spent, Text, shown};
+use crate::decide::text::head;
 
-impl<'a> Scanner<'a> {
+/// Numbers of one object that wait to be paired.
+const PENDING_MAX: usize = 256;
+
+/// A number in a field, waiting for the other half of its pair.
+#[derive(Debug, Clone)]
+pub(in super::super) struct Pending {
+    number: Number,
+    pointer: String,
+    found: String,
+}
+
+impl Scanner<'_> {
     pub(super) fn accounts(
         &mut self,
         view: &View<'_>,
@@ -98,7 +112,7 @@ impl<'a> Scanner<'a> {
     }
 
     /// Pairs each account with the bank's number next to it and reports what is novel.
-    pub(super) fn pair(&mut self, pending: &[Pending]) {
+    fn pair(&mut self, pending: &[Pending]) {
         let mut index = 0;
         while let Some(first) = pending.get(index) {
             index += 1;
@@ -142,7 +156,7 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    pub(super) fn account(&mut self, account: &Pending, bank: Option<&Pending>) {
+    fn account(&mut self, account: &Pending, bank: Option<&Pending>) {
         let known = match bank {
             Some(bank) => self.known.has_pair(&bank.number.digits, &account.number.digits),
             None => self.known.has_number(&account.number.digits),

@@ -1,9 +1,12 @@
-//! The list of findings: what is added, what resembles something known, what a budget cuts. Nothing
-//! here looks for an item.
+//! What the scan lists: findings with their pointers, what they resemble, and budgets that ran out.
 
-use super::*;
+use super::super::link_form::Link;
+use super::super::{Finding, Kind, Resemblance, email, resemblance};
+use super::{FINDINGS_MAX, ITEM_MAX, NEAR, POINTER_MAX, Scanner, Spent, Step};
+use crate::decide::json::pointer_to;
+use crate::decide::text::head;
 
-impl<'a> Scanner<'a> {
+impl Scanner<'_> {
     /// Whether a trusted source names the host, in a link or behind an `@`.
     pub(in super::super) fn knows_host(&self, host: &str) -> bool {
         let host = email::canonical_domain(host);
@@ -14,21 +17,21 @@ impl<'a> Scanner<'a> {
         if hides && self.known.has_email(address) {
             return Some(Resemblance::LookAlike(address.to_owned()));
         }
-        super::super::resemblance::email(self.known, address)
+        resemblance::email(self.known, address)
     }
 
     pub(super) fn resembling_link(&self, link: &Link, hides: bool) -> Option<Resemblance> {
         if hides && self.known.has_link(link, "") {
             return Some(Resemblance::LookAlike(link.item()));
         }
-        super::super::resemblance::link(self.known, link)
+        resemblance::link(self.known, link)
     }
 
     pub(super) fn resembling_number(&self, number: &str, hides: bool) -> Option<Resemblance> {
         if hides && self.known.has_iban(number) {
             return Some(Resemblance::LookAlike(number.to_owned()));
         }
-        super::super::resemblance::iban(self.known, number)
+        resemblance::iban(self.known, number)
     }
 
     pub(super) fn pointer(&self) -> String {
