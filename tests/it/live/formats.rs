@@ -1,6 +1,7 @@
 //! The ways of asking for structured output, on a server that honours them.
 
 use approver::decide::Decision;
+use approver::decide::prompt::answer_schema;
 use approver::judge::openai::{OpenAi, StructuredOutput};
 use serde_json::{Map, Value};
 
@@ -17,10 +18,32 @@ async fn ask(structured_output: StructuredOutput) -> (Decision, Exchange) {
         StructuredOutput::JsonSchema | StructuredOutput::JsonObjectWithSchema => ANSWER_TOKENS,
         StructuredOutput::JsonObject | StructuredOutput::Text => RAMBLING_TOKENS,
     };
-    let (mut decisions, mut exchanges) =
-        server.judge(OpenAi::new(settings).unwrap(), &one_note()).await;
+    let endpoint = OpenAi::new(settings).unwrap().with_answer_schema(short_answer_schema());
+    let (mut decisions, mut exchanges) = server.judge(endpoint, &one_note()).await;
     assert_eq!((decisions.len(), exchanges.len()), (1, 1));
     (decisions.remove(0), exchanges.remove(0))
+}
+
+/// The answer's schema with shorter lists: a weak model fills them whatever their bounds are.
+fn short_answer_schema() -> Value {
+    fn shorten(value: &mut Value) {
+        match value {
+            Value::Object(members) => {
+                for (name, member) in members {
+                    if name == "maxItems" {
+                        *member = 3.into();
+                    } else {
+                        shorten(member);
+                    }
+                }
+            }
+            Value::Array(entries) => entries.iter_mut().for_each(shorten),
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+        }
+    }
+    let mut schema = answer_schema();
+    shorten(&mut schema);
+    schema
 }
 
 fn members(value: &Value) -> (&Map<String, Value>, Vec<&str>) {
