@@ -5,3 +5,4 @@ pub mod decide;
 pub mod host;
 pub mod judge;
 pub mod service;
+pub mod store;
