@@ -173,8 +173,16 @@ pub struct Ticket {
     pub organisation: String,
     /// The request.
     pub request: String,
+    /// The surface of its conversation.
+    pub surface: String,
+    /// Its conversation.
+    pub conversation: String,
+    /// Its turn.
+    pub turn: String,
     /// The attempt, from 1.
     pub attempt: i64,
+    /// What the attempt reserved.
+    pub reserved: Reserved,
 }
 
 /// What became of a request's calls.

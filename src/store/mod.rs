@@ -12,6 +12,10 @@ mod decision;
 mod directory;
 mod error;
 mod judgement;
+mod migrations;
+pub mod postgres;
+mod sql;
+pub mod sqlite;
 mod time;
 mod wake;
 
@@ -32,6 +36,9 @@ pub use judgement::{
     Begin, BeginCall, Begun, CallOutcome, Idempotency, ModeChoice, NewCallOutcome, NewOutcome,
     Record, Recorded, RecordedCall, Reserved, Ticket, ToJudge, ToolDefinition,
 };
+
+pub use postgres::{Postgres, PostgresSettings};
+pub use sqlite::{Sqlite, SqliteSettings};
 pub use time::Timestamp;
 pub use wake::{Watch, Watched};
 
