@@ -8,4 +8,5 @@ mod plan;
 mod policy;
 mod prompts;
 mod settle;
+mod store;
 mod tidy;
