@@ -497,3 +497,32 @@ fn failed(
 ) -> StoreError {
     StoreError::Failed { doing, source: Box::new(source) }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What was answered survives a power failure only with these.
+    #[test]
+    fn the_writer_is_durable_and_readers_cannot_write() {
+        let folder = tempfile::tempdir().unwrap();
+        let settings = SqliteSettings::new(&folder.path().join("approver.db"));
+        let (writer, readers) = open_all(&settings).unwrap();
+        let pragma = |connection: &Connection, name: &str| -> String {
+            let read = |row: &rusqlite::Row<'_>| {
+                row.get_ref(0).map(|value| match value {
+                    ValueRef::Integer(number) => number.to_string(),
+                    ValueRef::Text(text) => String::from_utf8_lossy(text).into_owned(),
+                    ValueRef::Null | ValueRef::Real(_) | ValueRef::Blob(_) => String::new(),
+                })
+            };
+            connection.query_row(&format!("PRAGMA {name}"), [], read).unwrap()
+        };
+        assert_eq!(pragma(&writer, "journal_mode"), "wal");
+        assert_eq!(pragma(&writer, "synchronous"), "2");
+        for reader in &readers {
+            let error = reader.execute("DELETE FROM approvals", []).unwrap_err();
+            assert_eq!(error.sqlite_error_code(), Some(ErrorCode::ReadOnly));
+        }
+    }
+}

@@ -4,7 +4,7 @@ use super::rows::{self, approval_columns, door_word, origin_word};
 use super::{End, Operation, Sql, Statement, statement};
 use crate::decide::policy::Mode;
 use crate::store::{
-    Approval, Decide, Decided, Facts, PersonVerdict, Status, StoreError, Timestamp,
+    Approval, Claimant, Decide, Decided, Facts, PersonVerdict, Status, StoreError, Timestamp,
 };
 
 impl Operation for Decide {
@@ -30,7 +30,8 @@ impl Operation for Decide {
                 }
             }));
         }
-        let answer = Answer { verdict: self.verdict, by: &self.by, reason: self.reason.as_deref() };
+        let reason = self.reason.as_deref();
+        let answer = Answer { verdict: self.verdict, by: &self.by, reason, claimant: None };
         let row = sql.row(answer.statement(&before.facts.id, self.now)).await?;
         let Some(row) = row else {
             let (end, approval) = too_late(sql, &before.facts, self.now).await?;
@@ -39,13 +40,8 @@ impl Operation for Decide {
         };
         let decided = rows::approval(row)?;
         let mut statements = consequences(&decided.facts, self.verdict, self.now);
-        statements.push(statement!(
-            "UPDATE conversations SET escalations = 0 \
-             WHERE organisation = $1 AND surface = $2 AND id = $3",
-            &decided.facts.organisation,
-            &decided.facts.surface,
-            &decided.facts.conversation,
-        ));
+        let Facts { organisation, surface, conversation, .. } = &decided.facts;
+        statements.push(forget_escalations(organisation, surface, conversation));
         sql.batch(statements).await?;
         for key in rows::changes(&decided.facts) {
             sql.wake(key);
@@ -69,6 +65,17 @@ pub(super) async fn lock_conversation(
         ))
         .await?;
     Ok(row.map(|mut row| row.optional_word("mode", Mode::from_word)).transpose()?.flatten())
+}
+
+/// A person has looked: detector and judge may escalate anew.
+pub(super) fn forget_escalations(organisation: &str, surface: &str, id: &str) -> Statement {
+    statement!(
+        "UPDATE conversations SET escalations = 0 \
+         WHERE organisation = $1 AND surface = $2 AND id = $3",
+        organisation,
+        surface,
+        id,
+    )
 }
 
 /// An approval as it stands by now.
@@ -111,6 +118,8 @@ pub(super) struct Answer<'a> {
     pub(super) verdict: PersonVerdict,
     pub(super) by: &'a str,
     pub(super) reason: Option<&'a str>,
+    /// Who claims it at once, if it approves.
+    pub(super) claimant: Option<&'a Claimant>,
 }
 
 impl Answer<'_> {
@@ -120,10 +129,12 @@ impl Answer<'_> {
             PersonVerdict::Approve { start_by, .. } => (Status::Approved, Some(start_by)),
             PersonVerdict::Reject => (Status::Rejected, None),
         };
+        let claimant = self.claimant.filter(|_| status == Status::Approved);
         statement!(
             concat!(
                 "UPDATE approvals SET status = $3, decided_by = $4, decided_at = $2, \
-                 decision_reason = $5, start_by = $6, revision = revision + 1 \
+                 decision_reason = $5, start_by = $6, claim_caller = $7, claim_key = $8, \
+                 claimed_at = $9, revision = revision + 1 \
                  WHERE id = $1 AND status = 'pending' AND deadline_at > $2 RETURNING ",
                 approval_columns!()
             ),
@@ -133,6 +144,9 @@ impl Answer<'_> {
             self.by,
             self.reason,
             start_by,
+            claimant.map(|claimant| &claimant.caller),
+            claimant.map(|claimant| &claimant.key),
+            claimant.map(|_| now),
         )
     }
 }

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::decide::{Answer, consequences, expire};
-use super::rows::{self, approval_columns};
+use super::decide::{Answer, consequences, expire, forget_escalations};
+use super::rows;
 use super::{End, Operation, Sql, read, statement};
 use crate::decide::policy::Mode;
 use crate::store::{
@@ -125,64 +125,48 @@ impl DecideTurn {
         approvals: &BTreeMap<String, Approval>,
     ) -> Result<TurnDecided, StoreError> {
         let mut statements = Vec::new();
-        let mut decided = Vec::new();
+        let mut answered = Vec::new();
         // In the order of the ids.
         for approval in approvals.values() {
-            let Some(answer) = self.answer(approval) else { continue };
-            let words =
-                Answer { verdict: answer.verdict, by: &self.by, reason: answer.reason.as_deref() };
-            statements.push(words.statement(&approval.facts.id, self.now));
-            decided.push((approval, answer));
+            let Some(TurnAnswer { verdict, reason, .. }) = self.answer(approval) else { continue };
+            let claimant = Some(&self.continuation);
+            let (verdict, reason) = (*verdict, reason.as_deref());
+            let answer = Answer { verdict, by: &self.by, reason, claimant };
+            statements.push(answer.statement(&approval.facts.id, self.now));
+            answered.push((approval, verdict));
         }
         let rows = sql.batch(statements).await?;
-        for ((approval, _), rows) in decided.iter().zip(&rows) {
-            if rows.is_empty() {
-                return Ok(TurnDecided::TooLate(Box::new(self.ended(sql, approval).await?)));
-            }
-        }
         let mut statements = Vec::new();
-        for (approval, answer) in &decided {
-            statements.extend(consequences(&approval.facts, answer.verdict, self.now));
-        }
-        statements.push(statement!(
-            "UPDATE conversations SET escalations = CASE WHEN $5 = 1 THEN 0 ELSE escalations END, \
-             mode = COALESCE($4, mode) WHERE organisation = $1 AND surface = $2 AND id = $3",
-            &self.organisation,
-            &self.surface,
-            &self.conversation,
-            self.named_mode.map(Mode::as_str),
-            !decided.is_empty(),
-        ));
-        statements.push(self.continue_turn());
-        let claims_at = statements.len();
-        for (approval, answer) in &decided {
-            let caller = match answer.verdict {
-                PersonVerdict::Approve { .. } => Some(&self.continuation.caller),
-                PersonVerdict::Reject => None,
+        let mut decided = Vec::with_capacity(answered.len());
+        for ((approval, verdict), mut rows) in answered.into_iter().zip(rows) {
+            let Some(row) = rows.pop() else {
+                return Ok(TurnDecided::TooLate(Box::new(self.ended(sql, approval).await?)));
             };
+            decided.push(rows::approval(row)?);
+            statements.extend(consequences(&approval.facts, verdict, self.now));
+        }
+        let Self { organisation, surface, conversation, .. } = self;
+        if !decided.is_empty() {
+            statements.push(forget_escalations(organisation, surface, conversation));
+        }
+        if let Some(mode) = self.named_mode {
             statements.push(statement!(
-                concat!(
-                    "UPDATE approvals SET claim_caller = $2, \
-                     claim_key = CASE WHEN $2 IS NULL THEN NULL ELSE $3 END, \
-                     claimed_at = CASE WHEN $2 IS NULL THEN NULL ELSE CAST($4 AS BIGINT) END \
-                     WHERE id = $1 RETURNING ",
-                    approval_columns!()
-                ),
-                &approval.facts.id,
-                caller,
-                &self.continuation.key,
-                self.now,
+                "UPDATE conversations SET mode = $4 \
+                 WHERE organisation = $1 AND surface = $2 AND id = $3",
+                organisation,
+                surface,
+                conversation,
+                mode.as_str(),
             ));
         }
-        let claimed = sql.batch(statements).await?.into_iter().skip(claims_at);
-        let claimed: Vec<Approval> =
-            claimed.flatten().map(rows::approval).collect::<Result<_, _>>()?;
-        for approval in &claimed {
+        statements.push(self.continue_turn());
+        sql.batch(statements).await?;
+        for approval in &decided {
             for key in rows::changes(&approval.facts) {
                 sql.wake(key);
             }
         }
-        Ok(TurnDecided::Done(claimed))
+        Ok(TurnDecided::Done(decided))
     }
 
     /// The turn's decisions come again after their continuation failed: the same answers get what

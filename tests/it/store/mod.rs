@@ -9,6 +9,7 @@ mod lifecycle;
 mod listing;
 mod place;
 mod postgres;
+mod proxy;
 mod races;
 mod sqlite;
 mod sweep;

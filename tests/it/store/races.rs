@@ -151,7 +151,7 @@ async fn judged_times(world: &World, requests: impl Fn(usize) -> Begin) -> usize
             let call = begin.calls[0].call_id.clone();
             match begin_patiently(&world, begin).await {
                 Begun::Judge(judged) => {
-                    let outcome = world.pending(&judged, &call, &format!("a{index}"));
+                    let outcome = world.pending(&judged, &call, &format!("a{call}"));
                     world.record(&judged, vec![outcome]).await;
                     true
                 }
