@@ -14,6 +14,7 @@
 //! goes to `OPENAI_BASE_URL` or to `https://api.openai.com` and never anywhere else.
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -243,12 +244,57 @@ pub fn load(flags: &Flags) -> Result<Config, Problems> {
             }]));
         }
     };
-    // A variable that is not Unicode cannot be one of ours.
-    let environment = std::env::vars_os()
-        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
-        .collect();
+    let (environment, unreadable) = environment(std::env::vars_os());
+    if !unreadable.is_empty() {
+        return Err(Problems(unreadable));
+    }
     let file = file.as_ref().map(|(path, text)| (*path, text.as_str()));
-    resolve(file, &environment, &flags.set)
+    let config = resolve(file, &environment, &flags.set)?;
+    if !is_named {
+        check_unnamed_file(&config)?;
+    }
+    Ok(config)
+}
+
+/// A file that is merely found in the current folder may have come with somebody else's work: it
+/// may not say to whom the key in the environment is sent.
+fn check_unnamed_file(config: &Config) -> Result<(), Problems> {
+    let judge = &config.judge;
+    let from_file = matches!(judge.base_url.origin, Origin::File(_));
+    if judge.api_key.value.is_none() || !from_file {
+        return Ok(());
+    }
+    Err(Problems(vec![Problem {
+        key: "judge.base_url".to_owned(),
+        origin: judge.base_url.origin.clone(),
+        text: "a file that was only found here may not say where the key goes".to_owned(),
+        hint: Some("name the file with `--config`, or set APPROVER_JUDGE_BASE_URL".to_owned()),
+    }]))
+}
+
+/// The variables that are text; and one problem for each of ours that is not.
+fn environment(
+    variables: impl Iterator<Item = (OsString, OsString)>,
+) -> (BTreeMap<String, String>, Vec<Problem>) {
+    let mut texts = BTreeMap::new();
+    let mut problems = Vec::new();
+    for (name, value) in variables {
+        // A name that is not Unicode is nobody's whom we know.
+        let Ok(name) = name.into_string() else { continue };
+        match value.into_string() {
+            Ok(value) => {
+                texts.insert(name, value);
+            }
+            Err(_value) if layers::is_known_variable(&name) => problems.push(Problem {
+                key: name.clone(),
+                origin: Origin::Environment(name),
+                text: "is not valid Unicode".to_owned(),
+                hint: None,
+            }),
+            Err(_value) => {}
+        }
+    }
+    (texts, problems)
 }
 
 /// Resolves a file (path and text), environment variables and `KEY=VALUE` flags.

@@ -74,7 +74,7 @@ impl Approver {
             .into_iter()
             .map(|step| match step {
                 Step::Settled(decision) => {
-                    Running::Settled(Judged { decision, latency: start.elapsed() })
+                    Running::Settled(Judged { decision: *decision, latency: start.elapsed() })
                 }
                 Step::Ask(question) => Running::Asked {
                     unanswered: Decision::internal_error(question.call_id(), question.class()),

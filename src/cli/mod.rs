@@ -4,9 +4,11 @@
 //! says itself.
 
 pub mod config;
+pub mod eval;
 pub mod judge;
 pub mod policy;
 pub mod readable;
+pub mod scan;
 
 use std::io::{self, Write};
 
@@ -50,6 +52,17 @@ pub enum Command {
         #[command(flatten)]
         flags: Flags,
     },
+    /// Search the arguments of tool calls for items that nobody mentioned: JSON lines in and out
+    Scan(scan::Args),
+    /// Judge fixtures and external cases offline, and report in figures
+    Eval {
+        /// The command's own arguments.
+        #[command(flatten)]
+        args: eval::Args,
+        /// Where settings come from.
+        #[command(flatten)]
+        flags: Flags,
+    },
     /// Print every setting with its origin, secrets masked
     Config(config::Args),
 }
@@ -69,6 +82,20 @@ pub fn run(cli: Cli, output: &mut dyn Write) -> anyhow::Result<u8> {
             let (mut input, mut errors) = (io::stdin().lock(), io::stderr().lock());
             Ok(policy::run(&command, &operator, &mut input, output, &mut errors)?)
         }
+        Command::Scan(args) => Ok(scan::run_files(&args, output)?.code()),
+        Command::Eval { args, flags } => {
+            let configured = || eval_backend(&load(&flags)?);
+            // A handler that cannot be installed leaves the signal's default: the run just ends.
+            let interrupted = async {
+                if tokio::signal::ctrl_c().await.is_err() {
+                    std::future::pending::<()>().await;
+                }
+            };
+            // Not locked: logs of other threads go there too.
+            let mut errors = io::stderr();
+            let streams = eval::Streams { output, errors: &mut errors, progress: true };
+            runtime()?.block_on(eval::run(args, configured, interrupted, streams))
+        }
         Command::Config(args) => config::run(&args, output).map(|()| 0),
     }
 }
@@ -87,6 +114,15 @@ fn judge_setup(config: &Config) -> anyhow::Result<judge::Setup> {
         timing: config.timing(),
         sandbox_enabled: config.operator.sandbox_enabled.value,
     })
+}
+
+/// The configured judge for an evaluation, if there is one.
+fn eval_backend(config: &Config) -> anyhow::Result<Option<eval::Backend>> {
+    let Some(endpoint) = config.judge_settings() else {
+        return Ok(None);
+    };
+    let judge = crate::judge::build(Some(endpoint.clone()), &Breakers::new())?;
+    Ok(Some(eval::Backend { judge, timing: config.timing(), endpoint }))
 }
 
 fn runtime() -> io::Result<tokio::runtime::Runtime> {

@@ -54,6 +54,12 @@ pub(super) fn variable(path: &str) -> String {
     format!("APPROVER_{}", path.replace('.', "_").to_uppercase())
 }
 
+/// Whether a variable is one that settings are read from.
+pub(super) fn is_known_variable(name: &str) -> bool {
+    let is_standard = KEYS.iter().any(|key| key.standard == Some(name));
+    is_standard || name == "OPENAI_API_KEY" || KEYS.iter().any(|key| variable(key.path) == name)
+}
+
 /// The highest value of each key, and what went wrong so far.
 pub(super) struct Layers {
     values: BTreeMap<&'static str, Sourced<Raw>>,

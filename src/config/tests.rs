@@ -138,7 +138,8 @@ fn later_layers_win() {
 #[test]
 fn openais_key_goes_to_openai_or_to_its_own_address() {
     let key = ("OPENAI_API_KEY", "sk-openai");
-    let rows: [(&str, &[(&str, &str)], bool); 10] = [
+    type Variables = &'static [(&'static str, &'static str)];
+    let rows: [(&str, Variables, bool); 10] = [
         ("", &[], true),
         ("", &[("OPENAI_BASE_URL", "http://gateway.example/v1")], true),
         ("", &[("APPROVER_JUDGE_BASE_URL", "https://api.openai.com/v1")], true),
@@ -205,7 +206,7 @@ fn no_secret_is_shown() {
 
 #[test]
 fn all_problems_at_once() {
-    insta::assert_snapshot!(bad(
+    let problems = bad(
         r#"
             colour = "blue"
             operator = 3
@@ -234,7 +235,8 @@ fn all_problems_at_once() {
             ("APPROVER_SOMETHING_ELSE", "is not ours to judge"),
         ],
         &["judge.model", "judge.colour=blue", "judge.seed=1", "judge.seed=2"],
-    ));
+    );
+    insta::assert_snapshot!(problems);
 }
 
 #[test]
@@ -284,4 +286,33 @@ fn a_file_that_was_named_has_to_exist() {
     let flags = Flags { config: Some("does/not/exist.toml".into()), set: Vec::new() };
     let problems = load(&flags).unwrap_err().to_string();
     assert!(problems.contains("does/not/exist.toml"), "{problems}");
+}
+
+#[cfg(unix)]
+#[test]
+fn a_variable_of_ours_that_is_no_text_is_not_overlooked() {
+    use std::os::unix::ffi::OsStringExt as _;
+    let odd = || OsString::from_vec(vec![0xff]);
+    let variables = [
+        (OsString::from("APPROVER_JUDGE_API_KEY"), odd()),
+        (OsString::from("LESSOPEN"), odd()),
+        (odd(), OsString::from("x")),
+        (OsString::from("OPENAI_MODEL"), OsString::from("small")),
+    ];
+    let (texts, problems) = environment(variables.into_iter());
+    assert_eq!(texts, BTreeMap::from([("OPENAI_MODEL".to_owned(), "small".to_owned())]));
+    let keys: Vec<&str> = problems.iter().map(|problem| problem.key.as_str()).collect();
+    assert_eq!(keys, ["APPROVER_JUDGE_API_KEY"]);
+}
+
+#[test]
+fn a_file_that_was_only_found_does_not_direct_the_key() {
+    let file = "[judge]\nbase_url = \"https://judge.example/v1\"\nmodel = \"m\"\n";
+    let key = [("APPROVER_JUDGE_API_KEY", "sk-secret")];
+    let problems = check_unnamed_file(&good(file, &key, &[])).unwrap_err().to_string();
+    assert!(problems.starts_with("`judge.base_url` (approver.toml): a file that was only found"));
+    assert!(!problems.contains("sk-secret"));
+    assert!(check_unnamed_file(&good(file, &[], &[])).is_ok());
+    let own = [key[0], ("APPROVER_JUDGE_BASE_URL", "https://own.example/v1")];
+    assert!(check_unnamed_file(&good(file, &own, &[])).is_ok());
 }

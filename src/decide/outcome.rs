@@ -101,7 +101,7 @@ pub struct Asked {
 #[derive(Debug, Clone)]
 pub enum Step {
     /// Code alone decided.
-    Settled(Decision),
+    Settled(Box<Decision>),
     /// A judge is to be asked.
     Ask(Box<Question>),
 }

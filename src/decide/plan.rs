@@ -10,7 +10,9 @@ use super::eligibility::{self, Eligible, EligibleClass};
 use super::json::Json;
 use super::novelty::{self, Finding, ToolText};
 use super::outcome::{BlockedBy, Decision, Outcome, Question, Step, Traced};
-use super::policy::{self, Action, Class, Effective, Lists, Mode, Policy};
+use super::policy::{
+    self, Action, Class, Effective, Lists, Mode, Policy, is_sandboxed_bash, needs_person,
+};
 use super::prompt::{self, Pending, Prefix};
 use super::provenance::{FirstSeen, MAX_TRACED, Texts};
 use super::reason::{Reason, TurnLimit};
@@ -51,7 +53,7 @@ pub fn plan(
 /// A bug in the core costs its own call, which then goes to a person, and no other.
 fn contain(call: &Call, work: impl FnOnce() -> Step) -> Step {
     catch_unwind(AssertUnwindSafe(work))
-        .unwrap_or_else(|_| Step::Settled(Decision::internal_error(&call.call_id, None)))
+        .unwrap_or_else(|_| Step::Settled(Box::new(Decision::internal_error(&call.call_id, None))))
 }
 
 /// Digest by which two calls are the same: tool and parsed arguments, in any notation.
@@ -147,7 +149,7 @@ impl<'a> Planner<'a> {
             Definition::Known(tool) => self.known(call, tool),
             Definition::Changed(tool) => {
                 let subject = self.subject(call, tool);
-                Step::Settled(self.unreliable(&subject, Reason::ToolChanged))
+                Step::Settled(Box::new(self.unreliable(&subject, Reason::ToolChanged)))
             }
             Definition::Unknown => {
                 // Nobody says what it is, so only its name can meet a rule.
@@ -162,7 +164,7 @@ impl<'a> Planner<'a> {
                 if waits && self.request.mode == Mode::Plan {
                     decision.outcome = Outcome::Blocked(BlockedBy::Mode(Mode::Plan));
                 }
-                Step::Settled(decision)
+                Step::Settled(Box::new(decision))
             }
         }
     }
@@ -198,14 +200,14 @@ impl<'a> Planner<'a> {
     /// policy would let it run; a block stays a block.
     fn unreliable(&self, subject: &Subject<'_>, reason: Reason) -> Decision {
         match (subject.effective.action, &subject.call.arguments) {
-            (Action::Block, _) => settled(subject, Outcome::Blocked(BlockedBy::Policy)),
+            (Action::Block, _) => decide(subject, Outcome::Blocked(BlockedBy::Policy)),
             (Action::Allow | Action::Approve, Err(why)) => {
                 let reason = Reason::ArgumentsUnreadable(why.clone());
-                settled(subject, Outcome::Pending(Some(reason)))
+                decide(subject, Outcome::Pending(Some(reason)))
             }
             (Action::Allow | Action::Approve, Ok(arguments)) => {
                 let examined = self.examine(subject, arguments);
-                examined.settled(subject, Outcome::Pending(Some(reason)))
+                examined.decide(subject, Outcome::Pending(Some(reason)))
             }
         }
     }
@@ -213,21 +215,21 @@ impl<'a> Planner<'a> {
     fn known(&mut self, call: &'a Call, tool: &'a Tool) -> Step {
         let subject = self.subject(call, tool);
         if subject.effective.action == Action::Block {
-            return Step::Settled(settled(&subject, Outcome::Blocked(BlockedBy::Policy)));
+            return settle(&subject, Outcome::Blocked(BlockedBy::Policy));
         }
         let arguments = match &call.arguments {
             Ok(arguments) => arguments,
             Err(why) => {
                 let reason = Reason::ArgumentsUnreadable(why.clone());
-                return Step::Settled(settled(&subject, Outcome::Pending(Some(reason))));
+                return settle(&subject, Outcome::Pending(Some(reason)));
             }
         };
         let mode = self.request.mode;
         if mode == Mode::Plan && subject.effective.class != Some(Class::Read) {
-            return Step::Settled(settled(&subject, Outcome::Blocked(BlockedBy::Mode(mode))));
+            return settle(&subject, Outcome::Blocked(BlockedBy::Mode(mode)));
         }
         if subject.effective.action == Action::Allow {
-            return Step::Settled(settled(&subject, Outcome::Execute));
+            return settle(&subject, Outcome::Execute);
         }
         self.needs_approval(&subject, arguments)
     }
@@ -237,27 +239,23 @@ impl<'a> Planner<'a> {
         let examined = self.examine(subject, arguments);
         if let Some(grant) = self.grant(subject) {
             self.writes.insert(identity);
-            return Step::Settled(examined.settled(subject, grant));
+            return examined.settle(subject, grant);
         }
         if self.runs_offline(subject) {
-            return Step::Settled(match self.reserve_sandbox(subject.call) {
-                Some(outcome) => settled(subject, outcome),
+            return match self.reserve_sandbox(subject.call) {
+                Some(outcome) => settle(subject, outcome),
                 None => {
                     self.writes.insert(identity);
                     let reason = Reason::SandboxAllowance;
-                    examined.settled(subject, Outcome::Pending(Some(reason)))
+                    examined.settle(subject, Outcome::Pending(Some(reason)))
                 }
-            });
+            };
         }
         let step = match self.request.mode {
-            Mode::Plan | Mode::Ask => {
-                Step::Settled(examined.settled(subject, Outcome::Pending(None)))
-            }
+            Mode::Plan | Mode::Ask => examined.settle(subject, Outcome::Pending(None)),
             Mode::Auto => match self.question(subject, arguments, &identity, &examined) {
                 Ok(question) => Step::Ask(Box::new(question)),
-                Err(reason) => {
-                    Step::Settled(examined.settled(subject, Outcome::Pending(Some(reason))))
-                }
+                Err(reason) => examined.settle(subject, Outcome::Pending(Some(reason))),
             },
         };
         self.writes.insert(identity);
@@ -351,7 +349,7 @@ impl<'a> Planner<'a> {
     /// A person's grant covers the tool, whatever the arguments; never what may destroy and never
     /// what only a person may approve.
     fn grant(&self, subject: &Subject<'_>) -> Option<Outcome> {
-        if self.needs_person(subject) {
+        if needs_person(&subject.effective, subject.tool, &self.settings.operator) {
             return None;
         }
         let identity = ToolIdentity::of(subject.tool);
@@ -362,18 +360,11 @@ impl<'a> Planner<'a> {
     /// Whether the call is one of the built-in `Bash` in its offline sandbox, which runs without
     /// anyone's approval: never past plan mode, nor what may destroy, nor what is human-only.
     fn runs_offline(&self, subject: &Subject<'_>) -> bool {
-        let tool = subject.tool;
-        let bash = tool.origin == Origin::Builtin && tool.name == "Bash" && tool.sandbox;
-        bash && self.request.mode != Mode::Plan
+        is_sandboxed_bash(subject.tool)
+            && self.request.mode != Mode::Plan
             && self.state.sandbox.enabled
             && self.state.automatic_approval.is_ok()
-            && !self.needs_person(subject)
-    }
-
-    fn needs_person(&self, subject: &Subject<'_>) -> bool {
-        subject.effective.class == Some(Class::Destructive)
-            || policy::declares_destructive(subject.tool)
-            || self.settings.operator.is_human_only(subject.tool)
+            && !needs_person(&subject.effective, subject.tool, &self.settings.operator)
     }
 
     fn reserve_sandbox(&mut self, call: &Call) -> Option<Outcome> {
@@ -395,13 +386,21 @@ struct Examined {
 }
 
 impl Examined {
-    fn settled(self, subject: &Subject<'_>, outcome: Outcome) -> Decision {
+    fn decide(self, subject: &Subject<'_>, outcome: Outcome) -> Decision {
         let Self { findings, provenance } = self;
-        Decision { findings, provenance, ..settled(subject, outcome) }
+        Decision { findings, provenance, ..decide(subject, outcome) }
+    }
+
+    fn settle(self, subject: &Subject<'_>, outcome: Outcome) -> Step {
+        Step::Settled(Box::new(self.decide(subject, outcome)))
     }
 }
 
-fn settled(subject: &Subject<'_>, outcome: Outcome) -> Decision {
+fn settle(subject: &Subject<'_>, outcome: Outcome) -> Step {
+    Step::Settled(Box::new(decide(subject, outcome)))
+}
+
+fn decide(subject: &Subject<'_>, outcome: Outcome) -> Decision {
     Decision {
         call_id: subject.call.call_id.clone(),
         outcome,

@@ -249,7 +249,7 @@ impl FindingReport {
             Resemblance::HostKnown(known) | Resemblance::LookAlike(known) => known.clone(),
         });
         let Finding { item, pointer, found, .. } = finding.clone();
-        let (kind, sentence) = (finding.kind.as_str(), finding.sentence());
+        let (kind, sentence) = (finding.kind.code(), finding.sentence());
         Self { kind, item, pointer, found, resembles, sentence }
     }
 }

@@ -1,6 +1,6 @@
 //! A judge behind any endpoint that speaks OpenAI's Chat Completions.
 //!
-//! async-openai has the request's types and carries the exchange; [`transport`] stands between it
+//! async-openai has the request's types and carries the exchange; its transport stands between it
 //! and the network, so that the HTTP status decides before any body is read, bodies are bounded,
 //! and no provider's text gets into an error or a log. Nothing here retries ([`super::retry`]
 //! does), follows a redirect, or reads what the model says.
@@ -148,6 +148,9 @@ pub enum SettingsError {
         /// The header's name as configured.
         name: String,
     },
+    /// A setting cannot be written as JSON.
+    #[error("the request cannot be written as JSON")]
+    Body(#[source] serde_json::Error),
     /// The HTTP client could not be set up.
     #[error("the HTTP client could not be set up")]
     Client(#[source] reqwest::Error),
@@ -171,6 +174,8 @@ impl OpenAi {
         if !matches!(url.scheme(), "http" | "https") || !url.has_host() {
             return Err(SettingsError::BaseUrl);
         }
+        // An error means that the process has a provider already, which is as good.
+        let _ = rustls::crypto::ring::default_provider().install_default();
         let mut http = reqwest::Client::builder()
             .redirect(reqwest::redirect::Policy::none())
             .retry(reqwest::retry::never())
@@ -259,6 +264,35 @@ impl Judge for OpenAi {
             Ok(completion.tokens())
         })
     }
+}
+
+/// The body that a judge with these settings sends for a prompt, as JSON text: for requests that
+/// somebody else carries, such as a batch.
+///
+/// # Errors
+/// When the address is none, because the name of one member depends on it, or when a setting cannot
+/// be written as JSON.
+pub fn request_body(settings: &Settings, prompt: &Prompt) -> Result<String, SettingsError> {
+    let url = url::Url::parse(&settings.base_url).map_err(|_error| SettingsError::BaseUrl)?;
+    let schema = answer_schema();
+    let limit = request::Limit::of(settings, &url);
+    let body = request::Body::judgement(settings, limit, &schema, prompt);
+    serde_json::to_string(&body).map_err(SettingsError::Body)
+}
+
+/// Reads an answer that somebody else carried, as this judge reads its own. `model` is the model's
+/// name where the answer gives none.
+///
+/// # Errors
+/// As [`Judge::ask`].
+pub fn read_answer(status: u16, body: &[u8], model: &str) -> Result<Reply, JudgeFailure> {
+    let status = http::StatusCode::from_u16(status).map_err(|_error| JudgeFailure::Malformed)?;
+    if !status.is_success() {
+        return Err(transport::failure_of(status, body));
+    }
+    serde_json::from_slice::<Completion>(body)
+        .map_err(|_error| JudgeFailure::Malformed)?
+        .into_reply(model)
 }
 
 /// Our transport boxes its own failure; whatever else async-openai reports is sorted by its kind,

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use approver::decide::prompt::Prompt;
 use approver::decide::verdict::{JudgeFailure, Reply, Tokens};
-use approver::judge::breaker::{Breakers, OPENS_AFTER};
+use approver::judge::breaker::{Breakers, OPENS_AFTER, PROBE_AFTER};
 use approver::judge::openai::{LARGEST_ANSWER, OpenAi, Settings};
 use approver::judge::{self, Judge};
 use secrecy::SecretString;
@@ -376,6 +376,29 @@ async fn the_breaker_opens_for_every_judge_of_the_same_endpoint_model_and_creden
 
     assert_eq!(ask(&*other_model, AMPLE).await, Err(JudgeFailure::ServerError));
     assert_eq!(ask(&*other_key, AMPLE).await, Err(JudgeFailure::ServerError));
+}
+
+/// The clock moves by thirty seconds; the sockets do not notice.
+#[tokio::test]
+async fn an_open_breaker_probes_once_and_closes() {
+    let mut faults = vec![Fault::status(500); 2 * OPENS_AFTER as usize];
+    faults.push(Fault::says("{}"));
+    let server = FaultServer::start(faults).await;
+    let whole = judge::build(Some(settings(server.base_url())), &Breakers::new()).unwrap();
+    for _ in 0..OPENS_AFTER {
+        assert_eq!(ask(&*whole, AMPLE).await, Err(JudgeFailure::ServerError));
+    }
+    assert_eq!(ask(&*whole, AMPLE).await, Err(JudgeFailure::BreakerOpen));
+    let seen = server.requests().len();
+
+    tokio::time::pause();
+    tokio::time::advance(PROBE_AFTER).await;
+    tokio::time::resume();
+    let (probe, other) = tokio::join!(ask(&*whole, AMPLE), ask(&*whole, AMPLE));
+    assert!(probe.is_ok());
+    assert_eq!(other, Err(JudgeFailure::BreakerOpen), "while the probe is out");
+    assert_eq!(server.requests().len(), seen + 1);
+    assert!(ask(&*whole, AMPLE).await.is_ok(), "closed again");
 }
 
 #[tokio::test]

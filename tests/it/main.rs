@@ -1,12 +1,22 @@
 //! Integration tests, one binary.
 
+mod eval;
+mod eval_command;
+mod eval_load;
+mod eval_run;
 mod faults;
 mod judge_conformance;
 mod judge_http;
 mod judge_wire;
+#[cfg(feature = "live-tests")]
+mod live;
 mod plan;
 mod policy;
+mod policy_command;
 mod prompts;
+mod readme;
+mod service;
 mod settle;
 mod store;
 mod tidy;
+mod trial;

@@ -42,7 +42,8 @@ fn long(characters: usize) -> String {
     "quoted words ".repeat(20).chars().take(characters).collect()
 }
 
-pub fn question(call: &str) -> Question {
+/// An agent, its policy and a request with one call: what every reply here is about.
+pub(crate) fn request(call: &str) -> (Agent, Policy, Request) {
     let harmless = |read: bool| {
         let text =
             format!(r#"{{"readOnlyHint":{read},"destructiveHint":false,"openWorldHint":false}}"#);
@@ -88,6 +89,14 @@ pub fn question(call: &str) -> Question {
         },
         ..Policy::default()
     };
+    (agent, policy, request)
+}
+
+/// An answer that approves `note_add` on evidence that holds.
+pub(crate) const APPROVES: &str = r#"{"soft_deny":[],"basis":[{"source":"user","index":1,"quote":"Note on C-1042: call back Monday","covers":[0,1,2]}],"unsupported_arguments":[],"reason":"The user asked for this note.","decision":"approve"}"#;
+
+fn question(call: &str) -> Question {
+    let (agent, policy, request) = request(call);
     let steps = plan(&agent, Some(&policy), &request, &State::default(), &Settings::default());
     match steps.into_iter().next() {
         Some(Step::Ask(question)) => *question,

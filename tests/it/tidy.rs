@@ -36,7 +36,9 @@ fn the_core_is_pure() {
         "async_openai",
         "std::fs",
         "std::env",
-        "std::net",
+        "std::net::Tcp",
+        "std::net::Udp",
+        "ToSocketAddrs",
         "std::process",
         "std::thread",
         "std::time",
@@ -140,5 +142,17 @@ fn the_top_level_stays_small() {
     for entry in std::fs::read_dir(Path::new(&root())).unwrap() {
         let name = entry.unwrap().file_name().into_string().unwrap();
         assert!(name.starts_with('.') || known.contains(&name.as_str()), "{name} at the top level");
+    }
+}
+
+/// A file that no `mod` names is a test that never runs.
+#[test]
+fn every_test_file_is_part_of_the_binary() {
+    let main = std::fs::read_to_string(root().join("tests/it/main.rs")).unwrap();
+    for entry in std::fs::read_dir(root().join("tests/it")).unwrap() {
+        let name = entry.unwrap().file_name().into_string().unwrap();
+        let module = name.strip_suffix(".rs").unwrap_or(&name);
+        let named = main.contains(&format!("mod {module};"));
+        assert!(named || ["main", "snapshots"].contains(&module), "{name} is no module");
     }
 }

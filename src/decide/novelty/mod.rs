@@ -1,4 +1,46 @@
-//! What an argument carries that nobody asked for: STUB, interface only.
+//! What an argument carries that nobody asked for.
+//!
+//! [`scan`] searches every string of a call's arguments, keys as well as values, in every notation
+//! that a reader, a browser or a program would undo, for e-mail addresses, links, accounts and
+//! encoded text. What no trusted source contains is a [`Finding`], and a call with a finding waits
+//! for a person. Items are compared whole, by canonical form; a text that merely contains an item
+//! makes nothing known.
+//!
+//! Nothing here asks a network whether a host exists, and nothing is ever *removed* from an argument.
+//! When a budget runs out, that is a finding too.
+//!
+//! | what | where |
+//! |---|---|
+//! | detectors | `email`, `link`, `iban`, `bank`, `wallet`, `encoded`, `invisible` |
+//! | views of a text | `clean`, `escapes`, `views`, `view` |
+//! | neighbours joined | `joins` |
+//! | trusted sources | `sources` |
+
+mod bank;
+mod bytes;
+mod clean;
+mod decode;
+mod email;
+mod encoded;
+mod escapes;
+mod host;
+mod iban;
+mod iban_registry;
+mod invisible;
+mod joins;
+mod link;
+mod link_form;
+mod patterns;
+mod place;
+mod resemblance;
+mod scanner;
+mod sentence;
+mod sources;
+mod tlds;
+mod tokens;
+mod view;
+mod views;
+mod wallet;
 
 use super::json::Json;
 
@@ -17,6 +59,21 @@ pub enum Kind {
     Encoded,
     /// A limit of the scan was reached: what lies beyond is unknown.
     Budget,
+}
+
+impl Kind {
+    /// The kind's stable name on the wire.
+    #[must_use]
+    pub const fn code(self) -> &'static str {
+        match self {
+            Kind::Email => "email",
+            Kind::Link => "link",
+            Kind::Iban => "iban",
+            Kind::BankAccount => "bank_account",
+            Kind::Encoded => "encoded",
+            Kind::Budget => "budget",
+        }
+    }
 }
 
 /// One novel item in a call's arguments.
@@ -56,42 +113,29 @@ pub struct ToolText<'a> {
 
 /// The trusted texts of a conversation, canonicalised once.
 #[derive(Debug, Clone, Default)]
-pub struct Sources {}
+pub struct Sources {
+    known: sources::Known,
+}
 
 impl Sources {
     /// `person`: texts that a person typed; `instructions`: the agent version's; `context`: the
     /// sentences of `environment` and `allow`, never of `soft_deny`.
     #[must_use]
-    pub fn new(_person: &[&str], _instructions: &str, _context: &[&str]) -> Self {
-        Self {}
+    pub fn new(person: &[&str], instructions: &str, context: &[&str]) -> Self {
+        let mut known = sources::Known::default();
+        for text in person {
+            known.add(text, false);
+        }
+        known.add(instructions, true);
+        for text in context {
+            known.add(text, true);
+        }
+        Sources { known }
     }
 }
 
 /// Every novel item in `arguments`, in the order of the text.
 #[must_use]
-pub fn scan(_arguments: &Json, _tool: ToolText<'_>, _sources: &Sources) -> Vec<Finding> {
-    Vec::new()
-}
-
-impl Finding {
-    /// One sentence for the person on duty: kind, argument and item, hidden characters shown.
-    #[must_use]
-    pub fn sentence(&self) -> String {
-        String::new()
-    }
-}
-
-impl Kind {
-    /// The kind's name on the wire.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Email => "email",
-            Self::Link => "link",
-            Self::Iban => "iban",
-            Self::BankAccount => "bank_account",
-            Self::Encoded => "encoded",
-            Self::Budget => "budget",
-        }
-    }
+pub fn scan(arguments: &Json, tool: ToolText<'_>, sources: &Sources) -> Vec<Finding> {
+    scanner::Scanner::new(tool, &sources.known).run(arguments)
 }

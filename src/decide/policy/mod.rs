@@ -20,7 +20,7 @@ pub use self::effective::{ClassSource, Effective, effective};
 pub use self::operator::{ALWAYS_HUMAN_ONLY, OperatorSettings};
 pub use self::pattern::matches;
 pub use self::raw::{ENTRIES_LIMIT, ENTRY_LIMIT, LISTS_LIMIT, parse, parse_at, parse_text};
-pub use self::verdict::{Open, Ruling, Verdict, needs_person, rule};
+pub use self::verdict::{Open, Ruling, Verdict, is_sandboxed_bash, needs_person, rule};
 pub use super::walk::Problem;
 
 /// A tool's class; later ones are more restrictive.

@@ -97,6 +97,7 @@ pub fn needs_person(effective: &Effective, tool: &Tool, operator: &OperatorSetti
 
 /// The built-in `Bash` whose definition puts it into its offline sandbox. Another origin's tool of
 /// that name, or one that claims a sandbox, is none.
-fn is_sandboxed_bash(tool: &Tool) -> bool {
+#[must_use]
+pub fn is_sandboxed_bash(tool: &Tool) -> bool {
     tool.sandbox && tool.origin == Origin::Builtin && tool.name == "Bash"
 }

@@ -10,6 +10,9 @@ use serde_json::Value;
 
 use crate::decide::verdict::{JudgeFailure, Reply, Tokens};
 
+/// The most bytes of a model's name as the server writes it.
+const LONGEST_MODEL_NAME: usize = 200;
+
 /// A chat completion.
 #[derive(Deserialize)]
 pub(super) struct Completion {
@@ -44,11 +47,11 @@ struct Message {
 
 impl Completion {
     /// The reply in it, or why there is none. `configured` is the model's name where the server
-    /// does not say which model answered.
+    /// does not say which model answered, or says it in a way that no record should keep.
     pub(super) fn into_reply(self, configured: &str) -> Result<Reply, JudgeFailure> {
         let tokens = self.tokens();
         let model = match self.model {
-            Value::String(model) if !model.is_empty() => model,
+            Value::String(model) if is_model_name(&model) => model,
             _ => configured.to_owned(),
         };
         // We ask for one choice; among several, none is the answer.
@@ -69,6 +72,12 @@ impl Completion {
             .and_then(Value::as_u64);
         Tokens { input: usage("prompt_tokens"), output: usage("completion_tokens"), cached }
     }
+}
+
+/// Records and pages show the name, so it may not be just any text of a server's.
+fn is_model_name(text: &str) -> bool {
+    (1..=LONGEST_MODEL_NAME).contains(&text.len())
+        && text.bytes().all(|byte| byte.is_ascii_graphic())
 }
 
 impl Choice {
@@ -139,6 +148,8 @@ impl ErrorKind {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[track_caller]
@@ -191,6 +202,27 @@ mod tests {
         }
         for body in ["{}", "[]", "null", r#"{"choices":null}"#, r#"{"choices":{}}"#] {
             check(body, Err(Malformed));
+        }
+    }
+
+    #[test]
+    fn the_servers_name_for_the_model_is_used_where_it_is_a_name() {
+        let long = "m".repeat(LONGEST_MODEL_NAME + 1);
+        let rows = [
+            (json!("gpt-5-2026-01-01"), "gpt-5-2026-01-01"),
+            (json!("org/Model_1.5:Q4"), "org/Model_1.5:Q4"),
+            (json!(""), "configured"),
+            (json!(null), "configured"),
+            (json!(7), "configured"),
+            (json!("two words"), "configured"),
+            (json!("red\u{1b}[31m"), "configured"),
+            (json!("m\u{202e}"), "configured"),
+            (json!(long), "configured"),
+        ];
+        for (model, expected) in rows {
+            let body = json!({"model": model, "choices": [{"message": {"content": "yes"}}]});
+            let completion: Completion = serde_json::from_value(body).unwrap();
+            assert_eq!(completion.into_reply("configured").unwrap().model, expected, "{model}");
         }
     }
 

@@ -88,22 +88,27 @@ async fn read(mut response: Response, bound: usize) -> Result<Vec<u8>, JudgeFail
 /// the prompt is too long or was filtered; every other status speaks for itself.
 async fn failed(status: StatusCode, response: Response) -> Setback {
     let retry_after = retry_after(response.headers(), SystemTime::now());
-    let failure = match status {
-        StatusCode::BAD_REQUEST => match read(response, LARGEST_ERROR).await {
-            Ok(body) => match ErrorKind::of(&body) {
-                ErrorKind::ContextExceeded => JudgeFailure::PromptTooLong,
-                ErrorKind::ContentFilter => JudgeFailure::Refused,
-                ErrorKind::Other => JudgeFailure::Rejected,
-            },
-            Err(_unreadable) => JudgeFailure::Rejected,
+    let body = match status {
+        StatusCode::BAD_REQUEST => read(response, LARGEST_ERROR).await.unwrap_or_default(),
+        _other => Vec::new(),
+    };
+    Setback { failure: failure_of(status, &body), retry_after }
+}
+
+/// What a status that is no success says; `body` counts for a 400 alone.
+pub(super) fn failure_of(status: StatusCode, body: &[u8]) -> JudgeFailure {
+    match status {
+        StatusCode::BAD_REQUEST => match ErrorKind::of(body) {
+            ErrorKind::ContextExceeded => JudgeFailure::PromptTooLong,
+            ErrorKind::ContentFilter => JudgeFailure::Refused,
+            ErrorKind::Other => JudgeFailure::Rejected,
         },
         StatusCode::REQUEST_TIMEOUT => JudgeFailure::Timeout,
         StatusCode::TOO_MANY_REQUESTS => JudgeFailure::RateLimited,
         status if status.is_server_error() => JudgeFailure::ServerError,
         // Redirects are not followed: they would carry the prompt to an address nobody configured.
         _other => JudgeFailure::Rejected,
-    };
-    Setback { failure, retry_after }
+    }
 }
 
 /// How long the server asks us to wait: milliseconds, seconds or a date. What is none of them, or a

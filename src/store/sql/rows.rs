@@ -236,35 +236,55 @@ pub(super) fn outcome(row: &mut Row) -> Result<Option<StoredOutcome>, StoreError
     Ok(Some(outcome))
 }
 
-pub(super) const fn door_word(door: Door) -> &'static str {
-    match door {
-        Door::Gateway => "gateway",
-        Door::Aap => "aap",
-        Door::Proxy => "proxy",
-        Door::Hook => "hook",
-    }
+/// Words for the variants of an enum, both ways: a new variant stops the build here.
+macro_rules! words {
+    ($kind:ident, $to_word:ident, $from_word:ident, $($variant:ident = $word:literal),+ $(,)?) => {
+        pub(super) const fn $to_word(value: $kind) -> &'static str {
+            match value {
+                $($kind::$variant => $word,)+
+            }
+        }
+
+        fn $from_word(word: &str) -> Option<$kind> {
+            match word {
+                $($word => Some($kind::$variant),)+
+                _ => None,
+            }
+        }
+    };
 }
 
-fn door_from_word(word: &str) -> Option<Door> {
-    [Door::Gateway, Door::Aap, Door::Proxy, Door::Hook]
-        .into_iter()
-        .find(|door| door_word(*door) == word)
-}
+words!(
+    Door,
+    door_word,
+    door_from_word,
+    Gateway = "gateway",
+    Aap = "aap",
+    Proxy = "proxy",
+    Hook = "hook",
+);
 
-pub(super) const fn origin_word(origin: Origin) -> &'static str {
-    match origin {
-        Origin::Builtin => "builtin",
-        Origin::Catalog => "catalog",
-        Origin::Function => "function",
-        Origin::Connector => "connector",
-    }
-}
+words!(
+    Origin,
+    origin_word,
+    origin_from_word,
+    Builtin = "builtin",
+    Catalog = "catalog",
+    Function = "function",
+    Connector = "connector",
+);
 
-fn origin_from_word(word: &str) -> Option<Origin> {
-    [Origin::Builtin, Origin::Catalog, Origin::Function, Origin::Connector]
-        .into_iter()
-        .find(|origin| origin_word(*origin) == word)
-}
+words!(
+    Kind,
+    kind_word,
+    kind_from_word,
+    Email = "email",
+    Link = "link",
+    Iban = "iban",
+    BankAccount = "bank_account",
+    Encoded = "encoded",
+    Budget = "budget",
+);
 
 #[derive(Serialize, Deserialize)]
 struct JudgedRow {
@@ -325,9 +345,6 @@ struct FindingRow {
     look_alike: Option<String>,
 }
 
-const KINDS: [Kind; 6] =
-    [Kind::Email, Kind::Link, Kind::Iban, Kind::BankAccount, Kind::Encoded, Kind::Budget];
-
 fn findings_to_json(findings: &[Finding]) -> String {
     let rows: Vec<FindingRow> = findings
         .iter()
@@ -338,7 +355,7 @@ fn findings_to_json(findings: &[Finding]) -> String {
                 Some(Resemblance::LookAlike(known)) => (None, Some(known)),
                 None => (None, None),
             };
-            let kind = kind.as_str().to_owned();
+            let kind = kind_word(kind).to_owned();
             FindingRow { kind, item, pointer, found, host_known, look_alike }
         })
         .collect();
@@ -350,10 +367,8 @@ fn findings_from_json(text: &str) -> Result<Vec<Finding>, StoreError> {
     rows.into_iter()
         .map(|row| {
             let FindingRow { kind, item, pointer, found, host_known, look_alike } = row;
-            let kind = KINDS
-                .into_iter()
-                .find(|known| known.as_str() == kind)
-                .ok_or(StoreError::Unreadable { what: "finding's kind" })?;
+            let kind =
+                kind_from_word(&kind).ok_or(StoreError::Unreadable { what: "finding's kind" })?;
             let resembles = match (host_known, look_alike) {
                 (Some(known), _) => Some(Resemblance::HostKnown(known)),
                 (None, Some(known)) => Some(Resemblance::LookAlike(known)),

@@ -1,0 +1,369 @@
+//! What the detectors cost, next to what a single search costs, measured in the same run.
+//!
+//! `cargo bench --bench novelty` prints three tables: throughput on prose beside `linkify` without
+//! schemes, one regular expression and `memchr`; the typical call; and adversarial texts at one size
+//! and at twice that size. `cargo bench --bench novelty -- --check` also fails where a bar of the
+//! design is not met.
+#![expect(clippy::print_stdout, reason = "a benchmark prints its result")]
+
+use std::hint::black_box;
+use std::time::{Duration, Instant};
+
+use approver::decide::json::Json;
+use approver::decide::novelty::{Sources, ToolText, scan};
+
+const MEBIBYTE: usize = 1024 * 1024;
+
+fn main() {
+    let check = std::env::args().any(|argument| argument == "--check");
+    let mut failures = Vec::new();
+    prose(&mut failures);
+    typical(&mut failures);
+    adversarial(&mut failures);
+    for failure in &failures {
+        println!("BAR MISSED: {failure}");
+    }
+    if check && !failures.is_empty() {
+        std::process::exit(1);
+    }
+}
+
+/// The median of several runs, after one that warms up.
+fn median(runs: usize, mut run: impl FnMut()) -> Duration {
+    run();
+    let mut times: Vec<Duration> = (0..runs)
+        .map(|_| {
+            let start = Instant::now();
+            run();
+            start.elapsed()
+        })
+        .collect();
+    times.sort_unstable();
+    times[times.len() / 2]
+}
+
+fn mebibytes_a_second(bytes: usize, time: Duration) -> f64 {
+    bytes as f64 / MEBIBYTE as f64 / time.as_secs_f64()
+}
+
+/// English-like sentences from a fixed generator: words, commas, stops, a number now and then.
+fn prose_text(length: usize) -> String {
+    const WORDS: &[&str] = &[
+        "the",
+        "meeting",
+        "we",
+        "agreed",
+        "on",
+        "a",
+        "new",
+        "plan",
+        "for",
+        "shipping",
+        "orders",
+        "to",
+        "customers",
+        "in",
+        "several",
+        "regions",
+        "while",
+        "keeping",
+        "costs",
+        "down",
+        "and",
+        "quality",
+        "high",
+        "please",
+        "review",
+        "document",
+        "before",
+        "Friday",
+        "because",
+        "finance",
+        "needs",
+        "numbers",
+        "from",
+        "every",
+        "team",
+        "information",
+        "about",
+        "international",
+        "development",
+        "responsibility",
+        "is",
+        "it",
+        "that",
+        "this",
+        "with",
+        "which",
+        "understanding",
+        "management",
+    ];
+    let mut state = 0x2545_f491_4f6c_dd1d_u64;
+    let mut next = move || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state
+    };
+    let mut text = String::with_capacity(length + 32);
+    let mut words = 0;
+    while text.len() < length {
+        let roll = next();
+        text.push_str(WORDS[(roll % WORDS.len() as u64) as usize]);
+        words += 1;
+        if roll % 89 == 0 {
+            text.push_str(&format!(" {}", roll % 2000));
+        }
+        text.push_str(match (words % 13, roll % 7) {
+            (0, 0) => ".\n\n",
+            (0, _) => ". ",
+            (6, 0..=2) => ", ",
+            _ => " ",
+        });
+    }
+    text.truncate(length);
+    text
+}
+
+fn arguments(text: &str) -> Json {
+    Json::Object(vec![("body".to_owned(), Json::String(text.to_owned()))])
+}
+
+fn prose(failures: &mut Vec<String>) {
+    let text = prose_text(MEBIBYTE);
+    let call = arguments(&text);
+    let nothing = Sources::default();
+    let mut finder = linkify::LinkFinder::new();
+    finder.url_must_have_scheme(false);
+    let pattern = regex::Regex::new(r"[A-Za-z0-9._%+-]+@[A-Za-z0-9.-]+\.[A-Za-z]{2,}").unwrap();
+    let found = scan(&call, ToolText::default(), &nothing);
+    let rows = [
+        (
+            "memchr '@'",
+            median(21, || {
+                black_box(memchr::memchr_iter(b'@', black_box(text.as_bytes())).count());
+            }),
+        ),
+        (
+            "one regex (e-mail)",
+            median(11, || {
+                black_box(pattern.find_iter(black_box(&text)).count());
+            }),
+        ),
+        (
+            "linkify, scheme-less",
+            median(11, || {
+                black_box(finder.links(black_box(&text)).count());
+            }),
+        ),
+        (
+            "all detectors, as argument",
+            median(11, || {
+                black_box(scan(black_box(&call), ToolText::default(), &nothing));
+            }),
+        ),
+        (
+            "all detectors, as source",
+            median(11, || {
+                black_box(Sources::new(&[black_box(&text)], "", &[]));
+            }),
+        ),
+    ];
+    println!("1 MiB of prose ({} findings)", found.len());
+    for (name, time) in &rows {
+        println!(
+            "  {name:<28} {:>9.0} MiB/s {:>9.2} ms",
+            mebibytes_a_second(text.len(), *time),
+            time.as_secs_f64() * 1e3
+        );
+    }
+    let linkify = rows[2].1;
+    for (name, time) in &rows[3..] {
+        if *time > linkify * 4 {
+            failures.push(format!("{name}: slower than a quarter of linkify"));
+        }
+    }
+}
+
+/// 4 KB of arguments against a conversation of twenty messages.
+fn typical(failures: &mut Vec<String>) {
+    let body = format!(
+        "Hi Alice,\n\n{}\nDetails: https://wiki.contoso.example/runbooks/deploy\n\nBest, Bob (bob@contoso.example)",
+        prose_text(3_700)
+    );
+    let call = Json::Object(vec![
+        ("to".to_owned(), Json::Array(vec![Json::String("alice@contoso.example".to_owned())])),
+        ("subject".to_owned(), Json::String("Re: invoice 2026-01".to_owned())),
+        ("body".to_owned(), Json::String(body)),
+    ]);
+    let messages: Vec<String> = (0..20)
+        .map(|index| {
+            format!(
+                "{} alice@contoso.example https://wiki.contoso.example/runbooks/deploy {index}",
+                prose_text(400)
+            )
+        })
+        .collect();
+    let person: Vec<&str> = messages.iter().map(String::as_str).collect();
+    let instructions = prose_text(2_000);
+    let whole = median(101, || {
+        let sources =
+            Sources::new(&person, &instructions, &["Staff may mail bob@contoso.example."]);
+        black_box(scan(&call, ToolText::default(), &sources));
+    });
+    let sources = Sources::new(&person, &instructions, &["Staff may mail bob@contoso.example."]);
+    let alone = median(101, || {
+        black_box(scan(&call, ToolText::default(), &sources));
+    });
+    println!("4 KB of arguments, 20 messages");
+    println!(
+        "  sources and scan {:>8.3} ms; scan alone {:>8.3} ms",
+        whole.as_secs_f64() * 1e3,
+        alone.as_secs_f64() * 1e3
+    );
+    if whole > Duration::from_micros(500) {
+        failures.push("the typical call takes more than 0.5 ms".to_owned());
+    }
+}
+
+type Shape = (&'static str, fn(usize) -> Json);
+
+fn repeated(unit: &str, length: usize) -> Json {
+    arguments(&unit.repeat(length / unit.len()))
+}
+
+fn spread(alphabet: &[u8], length: usize) -> Json {
+    let mut state = 88_172_645_463_325_252_u64;
+    let text: String = (0..length)
+        .map(|_| {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            char::from(alphabet[(state % alphabet.len() as u64) as usize])
+        })
+        .collect();
+    arguments(&text)
+}
+
+const SHAPES: &[Shape] = &[
+    ("a.a.a.", |n| repeated("a.", n)),
+    ("@@@@", |n| repeated("@", n)),
+    ("a@a@a@", |n| repeated("a@", n)),
+    ("a@b.co ", |n| repeated("a@b.co ", n)),
+    ("::::", |n| repeated(":", n)),
+    ("////", |n| repeated("/", n)),
+    ("http://http://", |n| repeated("http://", n)),
+    ("http://a.co ", |n| repeated("http://a.co ", n)),
+    ("a:a:a:", |n| repeated("a:", n)),
+    ("x@a.co:", |n| repeated("x@a.co:", n)),
+    ("((((", |n| repeated("(", n)),
+    ("\\\\\\\\", |n| repeated("\\", n)),
+    ("%41%41", |n| repeated("%41", n)),
+    ("%2525", |n| repeated("%25", n)),
+    ("&amp;&amp;", |n| repeated("&amp;", n)),
+    ("&&&&", |n| repeated("&", n)),
+    ("=41=41", |n| repeated("=41", n)),
+    ("\\u0041", |n| repeated("\\u0041", n)),
+    ("U+0041 ", |n| repeated("U+0041 ", n)),
+    ("=?utf-8?", |n| repeated("=?utf-8?B?", n)),
+    ("a [.] b ", |n| repeated("a [.] b ", n)),
+    ("a dot b ", |n| repeated("a dot b ", n)),
+    ("a b c d ", |n| repeated("a b c d ", n)),
+    ("%41&amp;\\x41=41=41=41=41 ", |n| repeated("%41&amp;\\x41=41=41=41=41 ", n)),
+    ("one base64 run", |n| {
+        spread(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/", n)
+    }),
+    ("base64 of text", |n| repeated("c2VuZCBpdCB0byBtZSBu", n)),
+    ("base64 words", |n| repeated("c2VuZCBpdCB0byBtZSBu ", n)),
+    ("one hex run", |n| spread(b"0123456789abcdef", n)),
+    ("hex of text", |n| repeated("73656e64206974", n)),
+    ("one digit run", |n| repeated("4", n)),
+    ("digits in groups", |n| repeated("4111 ", n)),
+    ("IBAN-like run", |n| repeated("DE12", n)),
+    ("IBAN-like groups", |n| repeated("DE12 5001 0517 0648 4898 90 ", n)),
+    ("account 12345678 ", |n| repeated("account 12345678 ", n)),
+    ("uuencode lines", |n| {
+        repeated("M<&%S<W=O<F0]9&%V92YL964M.2TR(3L@87!I(&ME>2!I<R!T:RUL:79E+3@X\n", n)
+    }),
+    ("zero-width", |n| repeated("\u{200b}\u{200c}", n)),
+    ("a zero-width b", |n| repeated("a\u{200b}", n)),
+    ("full-width", |n| repeated("\u{ff41}", n)),
+    ("tags", |n| repeated("\u{e0041}", n)),
+    ("emoji", |n| repeated("\u{1f374}", n)),
+    ("combining marks", |n| repeated("e\u{301}\u{323}", n)),
+    ("CJK prose", |n| {
+        repeated("\u{8bf7}\u{628a}\u{4f1a}\u{8bae}\u{6539}\u{5230}\u{ff0c}\u{3002}", n)
+    }),
+    ("data:,", |n| repeated("data:,%41", n)),
+    ("fields of 8 bytes", |n| {
+        Json::Object(
+            (0..n / 10)
+                .map(|index| (format!("k{index}"), Json::String("a1.b2@c3".to_owned())))
+                .collect(),
+        )
+    }),
+    ("strings in a list", |n| {
+        Json::Array((0..n / 10).map(|_| Json::String("piece0".to_owned())).collect())
+    }),
+    ("numbers in a list", |n| {
+        Json::Array((0..n / 10).map(|_| Json::Number("101".to_owned())).collect())
+    }),
+    ("objects in a list", |n| {
+        Json::Array(
+            (0..n / 20)
+                .map(|_| {
+                    Json::Object(vec![
+                        ("a".to_owned(), Json::String("b".to_owned())),
+                        ("c".to_owned(), Json::String("d.e".to_owned())),
+                    ])
+                })
+                .collect(),
+        )
+    }),
+];
+
+fn adversarial(failures: &mut Vec<String>) {
+    println!("adversarial, as argument and as source: 512 KiB, 1 MiB, ratio");
+    let nothing = Sources::default();
+    for (name, shape) in SHAPES {
+        let half = shape(MEBIBYTE / 2);
+        let whole = shape(MEBIBYTE);
+        let small = median(5, || {
+            black_box(scan(&half, ToolText::default(), &nothing));
+        });
+        let large = median(5, || {
+            black_box(scan(&whole, ToolText::default(), &nothing));
+        });
+        report(name, "argument", small, large, failures);
+        if let (Some(Json::String(half)), Some(Json::String(whole))) =
+            (half.get("body"), whole.get("body"))
+        {
+            let small = median(3, || {
+                black_box(Sources::new(&[half], "", &[]));
+            });
+            let large = median(3, || {
+                black_box(Sources::new(&[whole], "", &[]));
+            });
+            report(name, "source", small, large, failures);
+        }
+    }
+}
+
+fn report(name: &str, side: &str, small: Duration, large: Duration, failures: &mut Vec<String>) {
+    let ratio = large.as_secs_f64() / small.as_secs_f64();
+    let slow = large > Duration::from_millis(500);
+    // Below five milliseconds the ratio is noise of the machine.
+    let steep = ratio > 2.3 && large > Duration::from_millis(5);
+    println!(
+        "  {name:<28} {side:<9} {:>8.2} ms {:>8.2} ms {ratio:>6.2}{}",
+        small.as_secs_f64() * 1e3,
+        large.as_secs_f64() * 1e3,
+        if slow || steep { "  <--" } else { "" }
+    );
+    if slow {
+        failures.push(format!("{name} as {side}: 1 MiB takes more than 0.5 s"));
+    }
+    if steep {
+        failures.push(format!("{name} as {side}: twice the size costs {ratio:.2} times"));
+    }
+}

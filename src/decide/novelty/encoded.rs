@@ -1,0 +1,524 @@
+//! Encoded text.
+//!
+//! # What it finds
+//! Runs of base64, base32, hex, number lists, bits and uuencode that decode to text, also when they
+//! were compressed first; bodies of data URIs; and long runs that decode to no text at all, which
+//! may be ciphertext or an archive.
+//!
+//! # Why it matters
+//! An encoded text passes every search for what it says, and carries it away all the same.
+//!
+//! # Example
+//! `dGhlIGRvb3IgY29kZSBpcyA0NDcx` says "the door code is 4471".
+//!
+//! # What it misses
+//! Up to 96 bytes of ciphertext in a field for identifiers: they cannot be told from an identifier.
+//! Ciphers, private alphabets, and messages in the choice of harmless words.
+
+use super::bytes::{byte, byte_before, next_digit, run_end, slice};
+use super::decode;
+use super::patterns;
+use super::tokens::{self, TOKEN_MIN};
+use memchr::memmem;
+
+/// The shortest run that counts as encoded text whatever it says.
+const RUN_MIN: usize = 16;
+/// The shortest run that counts when it says an address, a link or `key=value`.
+const SHORT_MIN: usize = 8;
+/// Up to here, a run that is no text is taken for an identifier or a digest.
+const OPAQUE_MAX: usize = 128;
+
+/// One encoded run in a text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Encoded {
+    pub(super) says: Says,
+    /// The run without its white space.
+    pub(super) run: String,
+    pub(super) start: usize,
+    pub(super) end: usize,
+}
+
+/// What a run decodes to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Says {
+    Text(String),
+    /// So many bytes that are no text.
+    Bytes(usize),
+}
+
+/// Calls `sink` with every encoded run in `text`.
+pub(super) fn find(text: &str, tokens: &[(usize, usize)], sink: &mut dyn FnMut(Encoded)) {
+    let mut hits = Vec::new();
+    runs(text, tokens, &mut hits);
+    numbers(text, &mut hits);
+    uuencoded(text, &mut hits);
+    data_uris(text, &mut hits);
+    hits.sort_by_key(|hit| (hit.start, usize::MAX - hit.end));
+    let mut end = 0;
+    for hit in hits {
+        // A run inside one that was read already says nothing of its own.
+        if hit.end > end {
+            end = hit.end;
+            sink(hit);
+        }
+    }
+}
+
+/// Runs over the alphabets of base64, base32 and hex, alone and as groups of equal chunks.
+fn runs(text: &str, tokens: &[(usize, usize)], hits: &mut Vec<Encoded>) {
+    let mut spans: Vec<(usize, usize)> = Vec::new();
+    for (start, end) in tokens {
+        grouped(text, &mut spans, *start, *end, hits);
+        // The padding belongs to the length of a short run.
+        if end - start >= SHORT_MIN || run_end(text, *end, |c| c == '=') - start >= SHORT_MIN {
+            single(text, *start, *end, hits);
+        }
+    }
+    close_group(text, &mut spans, hits);
+}
+
+/// Collects chunks of equal length with little between them.
+fn grouped(
+    text: &str,
+    spans: &mut Vec<(usize, usize)>,
+    start: usize,
+    end: usize,
+    hits: &mut Vec<Encoded>,
+) {
+    let fits = match (spans.first(), spans.last()) {
+        (Some((first_start, first_end)), Some((last_start, last_end))) => {
+            let length = first_end - first_start;
+            let gap = slice(text, *last_end, start);
+            let between = gap.len() <= 8
+                && !gap.is_empty()
+                && gap.bytes().all(|byte| {
+                    byte.is_ascii_whitespace()
+                        || matches!(byte, b'"' | b'\'' | b'+' | b',' | b'\\' | b'=')
+                });
+            between && last_end - last_start == length && end - start <= length
+        }
+        _ => true,
+    };
+    if !fits {
+        close_group(text, spans, hits);
+    }
+    spans.push((start, end));
+}
+
+fn close_group(text: &str, spans: &mut Vec<(usize, usize)>, hits: &mut Vec<Encoded>) {
+    let chunks = std::mem::take(spans);
+    if chunks.len() < 2 {
+        return;
+    }
+    let (Some((start, _)), Some((_, last_end))) = (chunks.first(), chunks.last()) else {
+        return;
+    };
+    let joined: String = chunks.iter().map(|(from, to)| slice(text, *from, *to)).collect();
+    // The last chunk of a wrapped run may be too short to be one of its own.
+    let tail_start = run_end(text, *last_end, |c| c.is_whitespace());
+    let tail_end = run_end(text, tail_start, |c| u8::try_from(c).is_ok_and(tokens::is_token));
+    let tail = slice(text, tail_start, tail_end);
+    let whole = !tail.is_empty() && tail.len() < TOKEN_MIN && tail_start > *last_end;
+    let candidates =
+        [whole.then(|| (format!("{joined}{tail}"), tail_end)), Some((joined, *last_end))];
+    for (run, run_stop) in candidates.into_iter().flatten() {
+        if run.len() >= RUN_MIN
+            && let Some(says) = read(&run)
+        {
+            let end = run_end(text, run_stop, |c| c == '=');
+            hits.push(Encoded { says, run, start: *start, end });
+            return;
+        }
+    }
+}
+
+fn single(text: &str, start: usize, end: usize, hits: &mut Vec<Encoded>) {
+    let run = slice(text, start, end);
+    let padded = run_end(text, end, |c| c == '=');
+    if let Some(says) = read(run) {
+        hits.push(Encoded { says, run: run.to_owned(), start, end: padded });
+        return;
+    }
+    // A path or an identifier may hold the run as one of its parts.
+    for separators in [&['/'][..], &['-', '_', '/', '+'][..]] {
+        let before = hits.len();
+        let mut at = start;
+        for piece in run.split(separators) {
+            if piece.len() >= SHORT_MIN
+                && piece.len() < run.len()
+                && let Some(says @ Says::Text(_)) = read(piece)
+            {
+                let piece_end = at + piece.len();
+                hits.push(Encoded {
+                    says,
+                    run: piece.to_owned(),
+                    start: at,
+                    end: if piece_end == end { padded } else { piece_end },
+                });
+            }
+            at += piece.len() + 1;
+        }
+        if hits.len() > before {
+            return;
+        }
+    }
+}
+
+/// What a run says in any of the alphabets it fits.
+fn read(run: &str) -> Option<Says> {
+    let long = run.len() >= RUN_MIN;
+    let accept = |text: String| (long || is_item(&text)).then_some(Says::Text(text));
+    if !long && !worth_decoding(run) {
+        return None;
+    }
+    let digits = run.strip_prefix("0x").or_else(|| run.strip_prefix("0X")).unwrap_or(run);
+    let is_hex = digits.bytes().all(|byte| byte.is_ascii_hexdigit());
+    if is_hex && digits.len() >= RUN_MIN && digits.bytes().any(|byte| byte.is_ascii_alphabetic()) {
+        let bytes = decode::hex_bytes(digits)?;
+        if let Some(text) = decode::text_of(&bytes) {
+            return Some(Says::Text(text));
+        }
+        return (digits.len() > OPAQUE_MAX && varied(digits, 10))
+            .then_some(Says::Bytes(bytes.len()));
+    }
+    let base64 = decode::base64_bytes(run);
+    if let Some(text) = base64.as_deref().and_then(decode::text_of).and_then(accept) {
+        return Some(text);
+    }
+    if long {
+        let is_base32 = |byte: u8| byte.is_ascii_alphabetic() || (b'2'..=b'7').contains(&byte);
+        let is_base32_hex =
+            |byte: u8| byte.is_ascii_digit() || byte.to_ascii_uppercase().wrapping_sub(b'A') < 22;
+        let one_case = !(run.bytes().any(|byte| byte.is_ascii_lowercase())
+            && run.bytes().any(|byte| byte.is_ascii_uppercase()));
+        let compact: String = run.chars().filter(|c| *c != '-').collect();
+        if one_case
+            && compact.bytes().all(is_base32)
+            && let Some(text) = decode::base32_bytes(&compact).as_deref().and_then(decode::text_of)
+        {
+            return Some(Says::Text(text));
+        }
+        if one_case
+            && compact.bytes().all(is_base32_hex)
+            && compact.bytes().any(|byte| byte.is_ascii_digit())
+            && let Some(text) =
+                decode::base32_hex_bytes(&compact).as_deref().and_then(decode::text_of)
+        {
+            return Some(Says::Text(text));
+        }
+    }
+    let bytes = base64?;
+    let payload = run.len() > OPAQUE_MAX && varied(run, 20) && mixed(run);
+    payload.then_some(Says::Bytes(bytes.len()))
+}
+
+/// The first four characters of a short run decide whether it can be base64 of ASCII text.
+fn worth_decoding(run: &str) -> bool {
+    let sextet = |at: usize| -> Option<u8> {
+        Some(match byte(run, at) {
+            letter @ b'A'..=b'Z' => letter - b'A',
+            letter @ b'a'..=b'z' => letter - b'a' + 26,
+            digit @ b'0'..=b'9' => digit - b'0' + 52,
+            b'+' | b'-' => 62,
+            b'/' | b'_' => 63,
+            _ => return None,
+        })
+    };
+    let (Some(a), Some(b), Some(c), Some(d)) = (sextet(0), sextet(1), sextet(2), sextet(3)) else {
+        return false;
+    };
+    [(a << 2) | (b >> 4), (b << 4) | (c >> 2), (c << 6) | d]
+        .iter()
+        .all(|byte| (0x20..0x7f).contains(byte))
+}
+
+/// At least so many different characters: no rule, no repetition.
+fn varied(run: &str, least: u32) -> bool {
+    run.bytes().fold(0_u128, |seen, byte| seen | (1 << (byte & 127))).count_ones() >= least
+}
+
+/// The mix of a random base64 text: both cases, digits, few separators. Paths and sentences with
+/// hyphens are not like that.
+fn mixed(run: &str) -> bool {
+    let count = |accept: fn(&u8) -> bool| run.bytes().filter(accept).count();
+    let length = run.len();
+    let separators = count(|byte| matches!(byte, b'/' | b'-' | b'_' | b'+'));
+    let digits = count(u8::is_ascii_digit);
+    separators * 10 < length
+        && count(u8::is_ascii_uppercase) * 8 > length
+        && count(u8::is_ascii_lowercase) * 8 > length
+        && digits * 25 > length
+}
+
+/// Whether a short text is an address, a link or a pair.
+fn is_item(text: &str) -> bool {
+    patterns::SHORT_ITEM.as_ref().is_some_and(|item| item.is_match(text.trim()))
+}
+
+/// Hex dumps, lists of character codes, bits.
+fn numbers(text: &str, hits: &mut Vec<Encoded>) {
+    let mut from = 0;
+    while let Some(digit) = next_digit(text.as_bytes(), from) {
+        let (start, end, groups) = region(text, digit, from);
+        if groups >= LIST_MIN || end - start >= BITS_MIN {
+            lists(text, start, end, hits);
+        }
+        from = end.max(digit + 1);
+    }
+}
+
+/// Groups of a list, and bits without separators, from which on a list is read.
+const LIST_MIN: usize = 8;
+const BITS_MIN: usize = 32;
+
+/// The list around the digit at `at`: short groups of hex digits with a separator between them.
+fn region(text: &str, at: usize, floor: usize) -> (usize, usize, usize) {
+    let is_digit = |byte: u8| byte.is_ascii_hexdigit() || matches!(byte, b'x' | b'X');
+    let is_separator =
+        |byte: u8| matches!(byte, b' ' | b':' | b';' | b',' | b'_' | b'|' | b'-' | b'\n' | b'\r');
+    let mut start = at;
+    let mut length = 0;
+    while start > floor {
+        let before = byte_before(text, start);
+        if is_digit(before) && length < GROUP_MAX {
+            length += 1;
+        } else if is_separator(before) && length <= GROUP_MAX {
+            length = 0;
+        } else {
+            break;
+        }
+        start -= 1;
+    }
+    let mut end = at;
+    let mut groups = 1;
+    let mut gap = 0;
+    loop {
+        let next = byte(text, end);
+        if is_digit(next) {
+            if gap > 0 {
+                groups += 1;
+            }
+            gap = 0;
+        } else if is_separator(next) && gap < 2 {
+            gap += 1;
+        } else {
+            break;
+        }
+        end += 1;
+    }
+    let before = slice(text, start, at).bytes().filter(|byte| is_separator(*byte)).count();
+    (start, end, groups + before)
+}
+
+/// Digits of one group: eight bits, or `0x` and two digits.
+const GROUP_MAX: usize = 8;
+
+fn lists(whole: &str, from: usize, to: usize, hits: &mut Vec<Encoded>) {
+    let text = slice(whole, from, to);
+    let mut each = |pattern: &patterns::Pattern,
+                    decode: &dyn Fn(&str) -> Option<Vec<u8>>,
+                    like_words: bool| {
+        for found in pattern.iter().flat_map(|pattern| pattern.find_iter(text)) {
+            let Some(bytes) = decode(found.as_str()) else {
+                continue;
+            };
+            let says = decode::text_of(&bytes).filter(|text| {
+                // Two digits each may be any numbers; a hex letter or a prefix says bytes.
+                let numbers = !found.as_str().bytes().any(|byte| byte.is_ascii_alphabetic());
+                !(like_words || numbers) || wordlike(text)
+            });
+            if let Some(says) = says {
+                hits.push(Encoded {
+                    says: Says::Text(says),
+                    run: found.as_str().split_whitespace().collect(),
+                    start: from + found.start(),
+                    end: from + found.end(),
+                });
+            }
+        }
+    };
+    each(
+        &patterns::HEX_LIST,
+        &|list| {
+            let digits: String = list
+                .replace("0x", "")
+                .replace("0X", "")
+                .chars()
+                .filter(char::is_ascii_hexdigit)
+                .collect();
+            decode::hex_bytes(&digits)
+        },
+        false,
+    );
+    each(
+        &patterns::CODE_LIST,
+        &|list| {
+            codes(list, 10)
+                .filter(|bytes| decode::plain_text(bytes).is_some())
+                .or_else(|| codes(list, 8))
+        },
+        true,
+    );
+    each(
+        &patterns::BITS,
+        &|list| {
+            let digits: String = list.chars().filter(char::is_ascii_digit).collect();
+            digits
+                .as_bytes()
+                .chunks_exact(8)
+                .map(|eight| u8::from_str_radix(std::str::from_utf8(eight).ok()?, 2).ok())
+                .collect()
+        },
+        false,
+    );
+}
+
+fn codes(list: &str, radix: u32) -> Option<Vec<u8>> {
+    list.split(|c: char| !c.is_ascii_digit())
+        .filter(|code| !code.is_empty())
+        .map(|code| u8::from_str_radix(code, radix).ok())
+        .collect()
+}
+
+/// Whether decoded numbers read like words rather than like a histogram: mostly letters, digits
+/// and spaces, with lower-case letters in a row.
+fn wordlike(text: &str) -> bool {
+    let length = text.chars().count();
+    let plain = text.chars().filter(|c| c.is_alphanumeric() || *c == ' ').count();
+    let mut row = 0;
+    let mut longest = 0;
+    for character in text.chars() {
+        row = if character.is_lowercase() || (!character.is_ascii() && character.is_alphabetic()) {
+            row + 1
+        } else {
+            0
+        };
+        longest = longest.max(row);
+    }
+    let spaced = text.contains(' ') && plain * 10 >= length * 7 && longest >= 3;
+    spaced || (length >= 16 && plain * 10 >= length * 8 && longest >= 4) || is_item(text)
+}
+
+/// uuencode: each line begins with its length.
+fn uuencoded(text: &str, hits: &mut Vec<Encoded>) {
+    let marked = memmem::find(text.as_bytes(), b"\nend").is_some()
+        || memmem::find(text.as_bytes(), b"begin ").is_some()
+        || memmem::find(text.as_bytes(), b"\n`").is_some();
+    if !marked {
+        return;
+    }
+    let mut at = 0;
+    let mut start = None;
+    let mut bytes: Vec<u8> = Vec::new();
+    let mut run = String::new();
+    let mut end = 0;
+    for line in text.split_inclusive('\n') {
+        let body = line.trim_end_matches(['\n', '\r']);
+        let line_start = at;
+        at += line.len();
+        match uuencoded_line(body) {
+            Some(decoded) if !decoded.is_empty() => {
+                start.get_or_insert(line_start);
+                bytes.extend(decoded);
+                run.push_str(body);
+                end = line_start + body.len();
+            }
+            _ => close_uuencoded(&mut start, &mut bytes, &mut run, end, hits),
+        }
+    }
+    close_uuencoded(&mut start, &mut bytes, &mut run, end, hits);
+}
+
+fn close_uuencoded(
+    start: &mut Option<usize>,
+    bytes: &mut Vec<u8>,
+    run: &mut String,
+    end: usize,
+    hits: &mut Vec<Encoded>,
+) {
+    let Some(start) = start.take() else {
+        return;
+    };
+    let bytes = std::mem::take(bytes);
+    let run: String = std::mem::take(run).split_whitespace().collect();
+    if bytes.len() >= 8
+        && let Some(says) = decode::text_of(&bytes)
+    {
+        hits.push(Encoded { says: Says::Text(says), run, start, end });
+    }
+}
+
+fn uuencoded_line(line: &str) -> Option<Vec<u8>> {
+    let value = |byte: u8| (0x20..=0x60).contains(&byte).then(|| (byte - 0x20) & 63);
+    let length = usize::from(value(byte(line, 0))?);
+    let body = line.get(1..)?;
+    let full = length.div_ceil(3) * 4;
+    // Trailing spaces may have been cut on the way.
+    if length == 0 || length > 45 || body.len() > full + 1 || body.len() + 3 < full {
+        return None;
+    }
+    let mut sextets = body.bytes().map(value).collect::<Option<Vec<u8>>>()?;
+    sextets.resize(full, 0);
+    let mut bytes: Vec<u8> = sextets
+        .chunks_exact(4)
+        .flat_map(|four| match four {
+            [a, b, c, d] => [(a << 2) | (b >> 4), (b << 4) | (c >> 2), (c << 6) | d],
+            _ => [0; 3],
+        })
+        .collect();
+    bytes.truncate(length);
+    Some(bytes)
+}
+
+/// `data:text/plain,the%20door…`: a body that is not base64 is percent-encoded text.
+fn data_uris(text: &str, hits: &mut Vec<Encoded>) {
+    for at in memmem::find_iter(text.as_bytes(), b"data:") {
+        let rest = slice(text, at + 5, text.len());
+        let head = slice(rest, 0, super::bytes::floor_boundary(rest, 128));
+        if !super::link_form::is_data(head) {
+            continue;
+        }
+        let Some(comma) = head.find(',') else {
+            continue;
+        };
+        if slice(head, 0, comma).ends_with("base64") {
+            continue;
+        }
+        let body_start = at + 5 + comma + 1;
+        let end = run_end(text, body_start, |c| {
+            !c.is_whitespace() && !matches!(c, '"' | '\'' | '`' | '<' | '>' | ')')
+        });
+        let body = slice(text, body_start, end);
+        if !body.contains('%') {
+            continue;
+        }
+        let decoded = percent_decoded(body);
+        if let Some(says) = decode::plain_text(&decoded) {
+            hits.push(Encoded {
+                says: Says::Text(says),
+                run: body.to_owned(),
+                start: body_start,
+                end,
+            });
+        }
+    }
+}
+
+fn percent_decoded(body: &str) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(body.len());
+    let mut at = 0;
+    while at < body.len() {
+        let escape = slice(body, at + 1, at + 3);
+        if byte(body, at) == b'%'
+            && escape.len() == 2
+            && let Ok(value) = u8::from_str_radix(escape, 16)
+        {
+            bytes.push(value);
+            at += 3;
+        } else {
+            bytes.push(byte(body, at));
+            at += 1;
+        }
+    }
+    bytes
+}
