@@ -54,4 +54,13 @@ impl StoreError {
             Self::Failed { .. } | Self::Unreadable { .. } | Self::Schema { .. } => false,
         }
     }
+
+    /// The same error of a statement, with what it was run for.
+    pub(super) fn doing(self, doing: &'static str) -> Self {
+        match self {
+            Self::Unavailable { source, .. } => Self::Unavailable { doing, source },
+            Self::Failed { source, .. } => Self::Failed { doing, source },
+            other @ (Self::Unreadable { .. } | Self::Schema { .. }) => other,
+        }
+    }
 }

@@ -5,27 +5,27 @@
 //! file is in WAL mode with `synchronous=FULL`: readers do not wait for the writer, and what was
 //! answered survives a power failure. Nothing here shares the file with another machine.
 
-use std::collections::HashMap;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+mod cause;
+mod session;
+mod writer;
+
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use futures::FutureExt;
-use futures::future::BoxFuture;
-use rusqlite::types::{ToSqlOutput, ValueRef};
-use rusqlite::{Connection, ErrorCode, OpenFlags, ToSql, params_from_iter};
+use rusqlite::{Connection, OpenFlags};
 use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio::task::JoinHandle;
 
+use self::cause::{SqliteCause, failed, sqlite_error, unavailable};
+use self::session::{Session, run};
+use self::writer::{Job, JobOf, write_all};
 use super::StoreError;
 use super::migrations::{HEAD, MIGRATIONS, VERSIONS_TABLE};
-use super::sql::{End, Engine, Operation, Row, Sql, Statement, Value};
-use super::wake::{Key, Registry};
+use super::sql::{Engine, Operation};
+use super::wake::Registry;
 
-/// Operations of one transaction, at most.
-const GROUP: usize = 256;
 /// Writes that wait for the writer before whoever brings more has to wait.
 const QUEUE: usize = 1024;
 /// Statements that stay prepared on each connection.
@@ -106,7 +106,7 @@ impl Drop for Sqlite {
 impl Engine for Sqlite {
     async fn write<O: Operation>(&self, operation: O) -> Result<O::Output, StoreError> {
         let (reply, answer) = oneshot::channel();
-        let job = Box::new(JobOf { operation, outcome: None, reply });
+        let job = Box::new(JobOf::new(operation, reply));
         let gone = || unavailable(O::DOING, SqliteCause::GONE);
         let queue = self.queue.as_ref().ok_or_else(gone)?;
         queue.send(job).await.map_err(|_| gone())?;
@@ -182,210 +182,6 @@ fn migrate(connection: &Connection) -> Result<(), StoreError> {
     connection.execute_batch("COMMIT").map_err(error)
 }
 
-/// The writer's life: one transaction after the other, each with all that waits.
-fn write_all(connection: Connection, mut jobs: mpsc::Receiver<Box<dyn Job>>, wakes: &Registry) {
-    let mut session = Session::new(connection);
-    while let Some(first) = jobs.blocking_recv() {
-        let mut group = Vec::new();
-        let mut keys = Vec::new();
-        let ended = write_group(&mut session, first, &mut jobs, &mut group, &mut keys);
-        if ended.is_err() && !session.connection.is_autocommit() {
-            // If even this fails the next BEGIN does, and says so.
-            let _rolled_back = session.connection.execute_batch("ROLLBACK");
-        }
-        // After a failed commit too: then nobody knows, and a reader finds out.
-        for key in &keys {
-            wakes.wake(key);
-        }
-        for job in group {
-            job.finish(ended.as_ref().err());
-        }
-    }
-}
-
-fn write_group(
-    session: &mut Session,
-    first: Box<dyn Job>,
-    jobs: &mut mpsc::Receiver<Box<dyn Job>>,
-    group: &mut Vec<Box<dyn Job>>,
-    keys: &mut Vec<Key>,
-) -> Result<(), rusqlite::Error> {
-    let mut next = Some(first);
-    let begun = session.connection.execute_batch("BEGIN IMMEDIATE");
-    while let Some(mut job) = next {
-        let run = match &begun {
-            Ok(()) if !job.is_forsaken() => run_job(session, &mut *job, keys),
-            Ok(()) | Err(_) => Ok(()),
-        };
-        group.push(job);
-        run?;
-        next = if group.len() < GROUP { jobs.try_recv().ok() } else { None };
-    }
-    begun?;
-    session.connection.execute_batch("COMMIT")
-}
-
-/// An error here ends the whole transaction; an operation's own error only undoes the operation.
-fn run_job(
-    session: &mut Session,
-    job: &mut dyn Job,
-    keys: &mut Vec<Key>,
-) -> Result<(), rusqlite::Error> {
-    session.execute("SAVEPOINT operation")?;
-    session.keys.clear();
-    let keep = job.run(session);
-    if session.connection.is_autocommit() {
-        // The disk is full, or worse: SQLite has undone everything by itself.
-        return Err(rusqlite::Error::SqliteFailure(
-            rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_ABORT_ROLLBACK),
-            None,
-        ));
-    }
-    if keep {
-        keys.append(&mut session.keys);
-    } else {
-        session.execute("ROLLBACK TO operation")?;
-    }
-    session.execute("RELEASE operation")
-}
-
-/// An operation on its way through the writer.
-trait Job: Send {
-    /// Whether nobody waits for its answer any more.
-    fn is_forsaken(&self) -> bool;
-
-    /// Runs it; whether its changes are to be kept.
-    fn run(&mut self, session: &mut Session) -> bool;
-
-    /// Answers it, after the commit or after its failure.
-    fn finish(self: Box<Self>, failure: Option<&rusqlite::Error>);
-}
-
-struct JobOf<O: Operation> {
-    operation: O,
-    outcome: Option<Result<O::Output, StoreError>>,
-    reply: oneshot::Sender<Result<O::Output, StoreError>>,
-}
-
-impl<O: Operation> Job for JobOf<O> {
-    fn is_forsaken(&self) -> bool {
-        self.reply.is_closed()
-    }
-
-    fn run(&mut self, session: &mut Session) -> bool {
-        let (outcome, keep) = run(&self.operation, session);
-        self.outcome = Some(outcome);
-        keep
-    }
-
-    fn finish(self: Box<Self>, failure: Option<&rusqlite::Error>) {
-        let outcome = match (failure, self.outcome) {
-            (Some(failure), _) => Err(sqlite_error(O::DOING, failure)),
-            (None, Some(outcome)) => outcome,
-            (None, None) => Err(unavailable(O::DOING, SqliteCause::GONE)),
-        };
-        // Whoever hung up does not want it.
-        let _unwanted = self.reply.send(outcome);
-    }
-}
-
-/// Runs an operation to its end: a session here never makes anyone wait. A panic costs this
-/// operation alone.
-fn run<O: Operation>(
-    operation: &O,
-    session: &mut Session,
-) -> (Result<O::Output, StoreError>, bool) {
-    let ended = catch_unwind(AssertUnwindSafe(|| operation.run(session).now_or_never()));
-    match ended {
-        Ok(Some(Ok(End::Keep(output)))) => (Ok(output), true),
-        Ok(Some(Ok(End::Undo(output)))) => (Ok(output), false),
-        Ok(Some(Err(error))) => (Err(named(error, O::DOING)), false),
-        Ok(None) | Err(_) => (Err(failed(O::DOING, SqliteCause::PANIC)), false),
-    }
-}
-
-/// The error of a statement, with what was being done.
-fn named(error: StoreError, doing: &'static str) -> StoreError {
-    match error {
-        StoreError::Unavailable { source, .. } => StoreError::Unavailable { doing, source },
-        StoreError::Failed { source, .. } => StoreError::Failed { doing, source },
-        other @ (StoreError::Unreadable { .. } | StoreError::Schema { .. }) => other,
-    }
-}
-
-/// A connection as operations see it.
-#[derive(Debug)]
-struct Session {
-    connection: Connection,
-    /// Statements in SQLite's notation, by where ours stand.
-    texts: HashMap<(usize, usize), String>,
-    keys: Vec<Key>,
-}
-
-impl Session {
-    fn new(connection: Connection) -> Self {
-        Self { connection, texts: HashMap::new(), keys: Vec::new() }
-    }
-
-    fn execute(&self, text: &str) -> Result<(), rusqlite::Error> {
-        self.connection.prepare_cached(text)?.execute([]).map(drop)
-    }
-
-    fn rows(&mut self, statement: &Statement) -> Result<Vec<Row>, rusqlite::Error> {
-        let place = (statement.sql.as_ptr() as usize, statement.sql.len());
-        // `$1` is the name of a parameter here, and `?1` its number.
-        let text = self.texts.entry(place).or_insert_with(|| statement.sql.replace('$', "?"));
-        let mut prepared = self.connection.prepare_cached(text)?;
-        let columns = prepared.column_count();
-        let mut rows = prepared.query(params_from_iter(&statement.parameters))?;
-        let mut found = Vec::new();
-        while let Some(row) = rows.next()? {
-            let values = (0..columns).map(|column| row.get_ref(column).map(Value::from));
-            found.push(Row::new(values.collect::<Result<_, _>>()?));
-        }
-        Ok(found)
-    }
-}
-
-impl Sql for Session {
-    fn batch(
-        &mut self,
-        statements: Vec<Statement>,
-    ) -> BoxFuture<'_, Result<Vec<Vec<Row>>, StoreError>> {
-        let rows = statements.iter().map(|statement| self.rows(statement));
-        let rows = rows.collect::<Result<_, _>>().map_err(|error| sqlite_error("", &error));
-        Box::pin(std::future::ready(rows))
-    }
-
-    fn wake(&mut self, key: Key) {
-        self.keys.push(key);
-    }
-}
-
-impl ToSql for Value {
-    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
-        Ok(ToSqlOutput::Borrowed(match self {
-            Self::Null => ValueRef::Null,
-            Self::Integer(number) => ValueRef::Integer(*number),
-            Self::Text(text) => ValueRef::Text(text.as_bytes()),
-            Self::Bytes(bytes) => ValueRef::Blob(bytes),
-        }))
-    }
-}
-
-/// A number with a fraction is none of ours: as an empty blob it is unreadable everywhere.
-impl From<ValueRef<'_>> for Value {
-    fn from(value: ValueRef<'_>) -> Self {
-        match value {
-            ValueRef::Null => Self::Null,
-            ValueRef::Integer(number) => Self::Integer(number),
-            ValueRef::Real(_) => Self::Bytes(Vec::new()),
-            ValueRef::Text(text) => Self::Text(String::from_utf8_lossy(text).into_owned()),
-            ValueRef::Blob(bytes) => Self::Bytes(bytes.to_vec()),
-        }
-    }
-}
-
 /// Connections that read beside the writer.
 #[derive(Debug)]
 struct Readers {
@@ -445,61 +241,11 @@ fn revisions(connection: &Connection, ids: &str) -> rusqlite::Result<Vec<(String
     rows.collect()
 }
 
-/// A failure by SQLite's code. Its own message may quote a row, so it is not kept.
-#[derive(Debug, Clone, Copy, thiserror::Error)]
-#[error("SQLite: {text} (code {code})")]
-struct SqliteCause {
-    code: i32,
-    text: &'static str,
-}
-
-impl SqliteCause {
-    const GONE: Self = Self { code: 0, text: "the connection is gone" };
-    const PANIC: Self = Self { code: 0, text: "a bug ended the operation" };
-}
-
-fn sqlite_error(doing: &'static str, error: &rusqlite::Error) -> StoreError {
-    let Some(failure) = error.sqlite_error() else {
-        let text = "a value or a statement has the wrong form";
-        return failed(doing, SqliteCause { code: 0, text });
-    };
-    let code = failure.extended_code;
-    let cause = SqliteCause { code, text: rusqlite::ffi::code_to_str(code) };
-    match failure.code {
-        ErrorCode::DatabaseBusy
-        | ErrorCode::DatabaseLocked
-        | ErrorCode::OutOfMemory
-        | ErrorCode::ReadOnly
-        | ErrorCode::OperationAborted
-        | ErrorCode::OperationInterrupted
-        | ErrorCode::SystemIoFailure
-        | ErrorCode::DatabaseCorrupt
-        | ErrorCode::DiskFull
-        | ErrorCode::CannotOpen
-        | ErrorCode::FileLockingProtocolFailed
-        | ErrorCode::PermissionDenied
-        | ErrorCode::NotADatabase => unavailable(doing, cause),
-        // The rest says that a statement is wrong. The list is SQLite's, and may grow.
-        _ => failed(doing, cause),
-    }
-}
-
-fn unavailable(
-    doing: &'static str,
-    source: impl std::error::Error + Send + Sync + 'static,
-) -> StoreError {
-    StoreError::Unavailable { doing, source: Box::new(source) }
-}
-
-fn failed(
-    doing: &'static str,
-    source: impl std::error::Error + Send + Sync + 'static,
-) -> StoreError {
-    StoreError::Failed { doing, source: Box::new(source) }
-}
-
 #[cfg(test)]
 mod tests {
+    use rusqlite::ErrorCode;
+    use rusqlite::types::ValueRef;
+
     use super::*;
 
     /// What was answered survives a power failure only with these.

@@ -46,7 +46,7 @@ impl Session {
                 self.keys.clear();
                 return Err(match self.again.take() {
                     Some(cause) => Failure::Again(cause),
-                    None => Failure::Final(named(error, O::DOING)),
+                    None => Failure::Final(error.doing(O::DOING)),
                 });
             }
         };
@@ -179,15 +179,6 @@ async fn in_order<First: Future, Other: Future>(
 fn row(row: &tokio_postgres::Row) -> Result<Row, tokio_postgres::Error> {
     let values = (0..row.len()).map(|column| row.try_get::<_, Value>(column));
     values.collect::<Result<_, _>>().map(Row::new)
-}
-
-/// The error of a statement, with what was being done.
-fn named(error: StoreError, doing: &'static str) -> StoreError {
-    match error {
-        StoreError::Unavailable { source, .. } => StoreError::Unavailable { doing, source },
-        StoreError::Failed { source, .. } => StoreError::Failed { doing, source },
-        other @ (StoreError::Unreadable { .. } | StoreError::Schema { .. }) => other,
-    }
 }
 
 type Boxed = Box<dyn std::error::Error + Sync + Send>;
