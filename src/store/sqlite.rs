@@ -33,6 +33,11 @@ const PREPARED: usize = 256;
 /// Approvals that one statement of the slow poll asks about.
 const POLLED: usize = 1000;
 
+/// Pages of 4 KiB in the log after which it is carried over into the file.
+const CHECKPOINT_PAGES: i64 = 8_000;
+/// Pages of 4 KiB that the writer keeps in memory.
+const CACHE_PAGES: i64 = 8_000;
+
 /// How the embedded store is opened.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SqliteSettings {
@@ -150,6 +155,9 @@ fn connect(settings: &SqliteSettings, access: OpenFlags) -> Result<Connection, S
     if access == OpenFlags::SQLITE_OPEN_READ_WRITE {
         connection.pragma_update(None, "journal_mode", "WAL").map_err(error)?;
         connection.pragma_update(None, "synchronous", "FULL").map_err(error)?;
+        // The writer itself carries the log over into the file; less often is cheaper.
+        connection.pragma_update(None, "wal_autocheckpoint", CHECKPOINT_PAGES).map_err(error)?;
+        connection.pragma_update(None, "cache_size", CACHE_PAGES).map_err(error)?;
     }
     connection.set_prepared_statement_cache_capacity(PREPARED);
     Ok(connection)

@@ -4,7 +4,7 @@ use super::rows::{self, OutcomeColumns};
 use super::{End, Operation, Sql, Statement, statement};
 use crate::store::wake::Key;
 use crate::store::{
-    NewApproval, NewCallOutcome, NewOutcome, Record, Recorded, Standing, StoreError,
+    Facts, NewApproval, NewCallOutcome, NewOutcome, Record, Recorded, Standing, StoreError, Ticket,
 };
 
 impl Operation for Record {
@@ -12,6 +12,10 @@ impl Operation for Record {
     const DOING: &'static str = "recording a judgement";
 
     async fn run(&self, sql: &mut dyn Sql) -> Result<End<Recorded>, StoreError> {
+        if !approvals(&self.calls).all(|approval| self.owns(&approval.facts)) {
+            let source = "an approval does not belong to the request".into();
+            return Err(StoreError::Failed { doing: Self::DOING, source });
+        }
         let mut statements = Vec::with_capacity(self.calls.len() * 3 + 3);
         if self.escalations > 0 {
             statements.push(self.count_escalations());
@@ -65,6 +69,16 @@ impl Operation for Record {
 }
 
 impl Record {
+    /// Whether an approval stands where the request does: what the ticket may record is one
+    /// organisation's, one conversation's and one turn's.
+    fn owns(&self, facts: &Facts) -> bool {
+        let Ticket { organisation, surface, conversation, turn, .. } = &self.ticket;
+        facts.organisation == *organisation
+            && facts.surface == *surface
+            && facts.conversation == *conversation
+            && facts.turn == *turn
+    }
+
     fn count_escalations(&self) -> Statement {
         statement!(
             "UPDATE conversations SET escalations = escalations + $4 \

@@ -190,6 +190,13 @@ pub(super) async fn calls_that_were_not_begun_are_not_recorded(world: World) {
         let error = world.try_record(&judged, calls).await.unwrap_err();
         assert!(matches!(error, StoreError::Failed { .. }), "{error:?}");
     }
+    // Nor is an approval that is somebody else's.
+    let mut foreign = world.pending(&judged, "c2", "a2");
+    if let NewCallOutcome::Approval(approval) = &mut foreign.outcome {
+        approval.facts.organisation = "another".to_owned();
+    }
+    let error = world.try_record(&judged, vec![execute("c1"), foreign]).await.unwrap_err();
+    assert!(matches!(error, StoreError::Failed { .. }), "{error:?}");
     world.record(&judged, vec![execute("c1"), execute("c2")]).await;
 }
 
