@@ -119,7 +119,6 @@ fn request(caller: usize, number: u64) -> Begin {
     let content = "{\"description\":\"adds a note\"}".to_owned();
     Begin {
         organisation: "org_1".to_owned(),
-        request: format!("req_{caller}_{number}"),
         idempotency: Idempotency {
             caller: "tok_gateway".to_owned(),
             endpoint: "judgements".to_owned(),

@@ -20,8 +20,6 @@ use crate::decide::state::{State, ToolIdentity};
 pub struct Begin {
     /// Who owns everything in it.
     pub organisation: String,
-    /// A fresh id for the request.
-    pub request: String,
     /// What makes a repeat of the request a repeat.
     pub idempotency: Idempotency,
     /// The door it came through.
@@ -179,7 +177,7 @@ pub struct Ticket {
     pub conversation: String,
     /// Its turn.
     pub turn: String,
-    /// The attempt, from 1.
+    /// The attempt: a later one has a higher number.
     pub attempt: i64,
     /// What the attempt reserved.
     pub reserved: Reserved,

@@ -72,7 +72,7 @@ pub struct Position {
 /// What has been kept long enough.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sweep {
-    /// Sealed inputs and outputs from before this time go (`retention.inputs`).
+    /// Sealed inputs and outputs of approvals from before this time go (`retention.inputs`).
     pub inputs_before: Timestamp,
     /// Records from before this time go (`retention.records`): approvals that are not pending,
     /// other calls, turns, conversations without a newer record.

@@ -7,14 +7,17 @@
 mod cause;
 mod notify;
 mod session;
+mod tls;
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use deadpool_postgres::{Hook, HookError, Manager, ManagerConfig, Pool, RecyclingMethod, Runtime};
 use secrecy::{ExposeSecret, SecretString};
 use tokio::task::JoinHandle;
-use tokio_postgres::{Client, NoTls};
+use tokio_postgres::Client;
+use tokio_postgres_rustls::MakeRustlsConnect;
 
 use self::cause::{Failure, PostgresCause};
 use self::notify::Notifier;
@@ -32,8 +35,12 @@ const MIGRATION_LOCK: i64 = 0x0061_7070_726f_7665;
 /// How the store of several replicas is opened.
 #[derive(Debug, Clone)]
 pub struct PostgresSettings {
-    /// `postgres://user:password@host:port/database`, or the `key=value` form.
+    /// `postgres://user:password@host:port/database`, or the `key=value` form. A server on another
+    /// machine is spoken to over TLS unless it says `sslmode=disable`; its certificate is always
+    /// checked.
     pub url: SecretString,
+    /// A PEM file of the root certificates that count; those of the machine where there is none.
+    pub root_certificates: Option<PathBuf>,
     /// Connections for operations, at most; one more waits for notifications.
     pub connections: usize,
     /// How long an operation may take, the wait for a connection included.
@@ -47,7 +54,7 @@ impl PostgresSettings {
     #[must_use]
     pub fn new(url: SecretString) -> Self {
         let (timeout, poll) = (Duration::from_secs(5), Duration::from_secs(5));
-        Self { url, connections: 16, timeout, poll }
+        Self { url, root_certificates: None, connections: 16, timeout, poll }
     }
 }
 
@@ -69,10 +76,13 @@ impl Postgres {
     /// The address is malformed, the database cannot be reached, or it belongs to a newer program.
     pub async fn open(settings: PostgresSettings) -> Result<Self, StoreError> {
         let doing = "connecting to the database";
-        // The parser's own error may quote the address, and with it the password.
+        // Every certificate is checked in full, which is what the longer words ask for. The parser's
+        // own error may quote the address, and with it the password.
         let mut config: tokio_postgres::Config = settings
             .url
             .expose_secret()
+            .replace("sslmode=verify-full", "sslmode=require")
+            .replace("sslmode=verify-ca", "sslmode=require")
             .parse()
             .map_err(|_| PostgresCause::own("the address is malformed").failed(doing))?;
         if config.get_application_name().is_none() {
@@ -82,7 +92,8 @@ impl Postgres {
             .connect_timeout(settings.timeout)
             .keepalives_idle(Duration::from_secs(30))
             .tcp_user_timeout(settings.timeout.max(Duration::from_secs(10)));
-        let pool = pool(&config, &settings)?;
+        let tls = tls::connector(&mut config, settings.root_certificates.as_deref())?;
+        let pool = pool(&config, tls.clone(), &settings)?;
         let registry = Arc::new(Registry::default());
         let (notifier, sending) = Notifier::new(pool.clone());
         let migrated = tokio::time::timeout(Duration::from_secs(60), async {
@@ -94,7 +105,7 @@ impl Postgres {
             .map_err(|_| PostgresCause::own("no answer in time").unavailable(doing))??;
         let tasks = [
             tokio::spawn(sending),
-            tokio::spawn(notify::listen(config, Arc::clone(&registry))),
+            tokio::spawn(notify::listen(config, tls, Arc::clone(&registry))),
             tokio::spawn(notify::poll(pool.clone(), Arc::clone(&registry), settings.poll)),
         ];
         Ok(Self { pool, registry, notifier, timeout: settings.timeout, tasks })
@@ -157,10 +168,14 @@ impl Engine for Postgres {
     }
 }
 
-fn pool(config: &tokio_postgres::Config, settings: &PostgresSettings) -> Result<Pool, StoreError> {
+fn pool(
+    config: &tokio_postgres::Config,
+    tls: MakeRustlsConnect,
+    settings: &PostgresSettings,
+) -> Result<Pool, StoreError> {
     let manager = Manager::from_config(
         config.clone(),
-        NoTls,
+        tls,
         ManagerConfig { recycling_method: RecyclingMethod::Fast },
     );
     // A replica that hangs must not hold rows for ever, and what is answered must be durable

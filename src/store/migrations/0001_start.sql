@@ -69,9 +69,9 @@ CREATE TABLE conversations (
     escalations BIGINT NOT NULL,
     updated_at BIGINT NOT NULL,
     deleted_at BIGINT,
-    PRIMARY KEY (organisation, surface, id)
+    -- Its id comes first, because some look for that alone.
+    PRIMARY KEY (organisation, id, surface)
 ) /*sqlite: STRICT, WITHOUT ROWID */;
-CREATE INDEX conversations_ids ON conversations (organisation, id);
 
 CREATE TABLE turns (
     organisation TEXT NOT NULL,
@@ -86,18 +86,15 @@ CREATE TABLE turns (
     continuation TEXT,
     continuation_failed BIGINT NOT NULL,
     created_at BIGINT NOT NULL,
-    PRIMARY KEY (organisation, surface, conversation, id)
+    PRIMARY KEY (organisation, id, surface, conversation)
 ) /*sqlite: STRICT, WITHOUT ROWID */;
-CREATE INDEX turns_ids ON turns (organisation, id);
 
 -- Requests for a judgement and their idempotency keys. A request is begun until `recorded_at` is
 -- set. Whoever takes one over, or ends it, raises `attempt`: a lower one cannot be recorded.
 CREATE TABLE requests (
+    -- The digest of organisation, caller, endpoint and key.
     id TEXT NOT NULL PRIMARY KEY,
     organisation TEXT NOT NULL,
-    caller TEXT NOT NULL,
-    endpoint TEXT NOT NULL,
-    key TEXT NOT NULL,
     digest TEXT NOT NULL,
     surface TEXT NOT NULL,
     conversation TEXT NOT NULL,
@@ -110,9 +107,8 @@ CREATE TABLE requests (
     judged BIGINT NOT NULL,
     sandbox_calls BIGINT NOT NULL,
     sandbox_seconds BIGINT NOT NULL,
-    created_at BIGINT NOT NULL,
-    UNIQUE (organisation, caller, endpoint, key)
-) /*sqlite: STRICT */;
+    created_at BIGINT NOT NULL
+) /*sqlite: STRICT, WITHOUT ROWID */;
 CREATE INDEX requests_ages ON requests (created_at);
 
 -- Every call that was ever judged, by digest. `outcome` is NULL while its request is begun.
@@ -216,7 +212,6 @@ CREATE TABLE approvals (
     revision BIGINT NOT NULL
 ) /*sqlite: STRICT */;
 CREATE INDEX approvals_agents ON approvals (organisation, agent, created_at, id);
-CREATE INDEX approvals_turns ON approvals (organisation, surface, conversation, turn);
 CREATE INDEX approvals_pending ON approvals (deadline_at, id) WHERE status = 'pending';
 CREATE INDEX approvals_waiting ON approvals (organisation, agent, created_at, id)
     WHERE status = 'pending';
@@ -224,12 +219,12 @@ CREATE INDEX approvals_ages ON approvals (created_at, id);
 
 -- What is kept sealed, each part until its retention ends.
 CREATE TABLE sealed (
+    -- When the approval was recorded: what comes together stands together.
+    created_at BIGINT NOT NULL,
     approval TEXT NOT NULL,
     -- `input` or `output`.
     part TEXT NOT NULL,
     key_id TEXT NOT NULL,
     ciphertext BYTEA NOT NULL,
-    created_at BIGINT NOT NULL,
-    PRIMARY KEY (approval, part)
+    PRIMARY KEY (created_at, approval, part)
 ) /*sqlite: STRICT */;
-CREATE INDEX sealed_ages ON sealed (created_at);

@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use deadpool_postgres::Pool;
 use tokio::sync::mpsc;
-use tokio_postgres::{AsyncMessage, Config, NoTls};
+use tokio_postgres::{AsyncMessage, Config};
+use tokio_postgres_rustls::MakeRustlsConnect;
 
 use crate::store::wake::{Key, Registry};
 
@@ -84,10 +85,10 @@ async fn send(pool: &Pool, lines: &[String]) -> Result<(), Lost> {
 struct Lost;
 
 /// Listens for as long as the store lives, on a connection of its own.
-pub(super) async fn listen(config: Config, registry: Arc<Registry>) {
+pub(super) async fn listen(config: Config, tls: MakeRustlsConnect, registry: Arc<Registry>) {
     let mut failures = 0;
     loop {
-        if listen_once(&config, &registry, &mut failures).await.is_err() {
+        if listen_once(&config, tls.clone(), &registry, &mut failures).await.is_err() {
             tracing::warn!("the connection that waits for notifications is lost");
         }
         let pause = BACK_OFF.get(failures).or(BACK_OFF.last()).copied().unwrap_or_default();
@@ -99,10 +100,11 @@ pub(super) async fn listen(config: Config, registry: Arc<Registry>) {
 
 async fn listen_once(
     config: &Config,
+    tls: MakeRustlsConnect,
     registry: &Registry,
     failures: &mut usize,
 ) -> Result<(), Lost> {
-    let (client, mut connection) = config.connect(NoTls).await.map_err(|_| Lost)?;
+    let (client, mut connection) = config.connect(tls).await.map_err(|_| Lost)?;
     let (lines, mut arrived) = mpsc::unbounded_channel();
     // Ends with the connection.
     let driver = async move {

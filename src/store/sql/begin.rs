@@ -8,12 +8,13 @@ mod statements;
 
 use super::rows::{self, StoredOutcome};
 use super::{End, Operation, Row, Sql, statement};
+use crate::decide::digest;
 use crate::decide::policy::Mode;
 use crate::decide::state::{Grant, Sandbox, State, ToolIdentity};
 use crate::decide::verdict::JudgeFailure;
 use crate::store::{
-    Begin, BeginCall, Begun, CallOutcome, ModeChoice, RecordedCall, Reserved, StoreError, Ticket,
-    Timestamp, ToJudge,
+    Begin, BeginCall, Begun, CallOutcome, Idempotency, ModeChoice, RecordedCall, Reserved,
+    StoreError, Ticket, Timestamp, ToJudge,
 };
 
 impl Operation for Begin {
@@ -46,7 +47,6 @@ struct Taken {
     /// The turn's counts, this request's reservation not among them.
     others: Reserved,
     facts: Facts,
-    /// The request's id: an earlier one's when it was taken over.
     request: String,
     attempt: i64,
 }
@@ -75,16 +75,28 @@ struct Known {
 }
 
 impl Begin {
+    /// Requests with equal keys are one request.
+    fn request_id(&self) -> String {
+        let Idempotency { caller, endpoint, key, .. } = &self.idempotency;
+        digest(&["request", &self.organisation, caller, endpoint, key])
+    }
+
+    /// Higher than every attempt at a request of this key that was swept since.
+    fn first_attempt(&self) -> i64 {
+        self.now.unix_millis()
+    }
+
     async fn attempt(&self, sql: &mut dyn Sql) -> Result<OrRefusal<Begun>, StoreError> {
+        let id = self.request_id();
         let mut statements =
-            vec![self.take_conversation(), self.take_turn(), self.insert_request()];
+            vec![self.take_conversation(), self.take_turn(), self.insert_request(&id)];
         // In the order of their ids, whatever the call order.
         let mut order: Vec<usize> = (0..self.calls.len()).collect();
         order.sort_by(|left, right| self.calls[*left].call_id.cmp(&self.calls[*right].call_id));
         for index in &order {
-            statements.push(self.insert_call(&self.calls[*index]));
+            statements.push(self.insert_call(&self.calls[*index], &id));
         }
-        statements.push(self.select_facts(&self.request));
+        statements.push(self.select_facts(&id));
         let mut answers = sql.batch(statements).await?.into_iter();
         let mut next = || answers.next().unwrap_or_default();
         let (conversation, turn, request) = (next(), next(), next());
@@ -101,8 +113,8 @@ impl Begin {
         let mode = turn.word("turn's mode", Mode::from_word)?;
         let new_turn = turn.integer("turn's requests")? == 1;
         let others = minus(counts(&mut turn)?, self.reserve);
-        let request_id = self.request.clone();
-        let mut taken = Taken { mode, escalations, others, facts, request: request_id, attempt: 1 };
+        let attempt = self.first_attempt();
+        let mut taken = Taken { mode, escalations, others, facts, request: id, attempt };
 
         if request.is_empty()
             && let Some(answer) = self.same_key(sql, &mut taken).await?
@@ -117,7 +129,7 @@ impl Begin {
         if new_turn && !inherited && !self.modes.offers(mode) {
             return Ok(Err(Begun::ModeNotOffered { mode }));
         }
-        let taken_over = taken.attempt > 1;
+        let taken_over = request.is_empty();
         let mut known = vec![None; self.calls.len()];
         if taken_over || fresh.contains(&false) {
             match self.earlier_calls(sql, &mut taken, &order).await? {
@@ -182,21 +194,15 @@ impl Begin {
         sql: &mut dyn Sql,
         taken: &mut Taken,
     ) -> Result<Option<OrRefusal<Begun>>, StoreError> {
-        let idempotency = &self.idempotency;
         let row = sql
             .row(statement!(
-                "SELECT id, digest, attempt, lease_until, recorded_at, judged, sandbox_calls, \
-                 sandbox_seconds FROM requests \
-                 WHERE organisation = $1 AND caller = $2 AND endpoint = $3 AND key = $4",
-                &self.organisation,
-                &idempotency.caller,
-                &idempotency.endpoint,
-                &idempotency.key,
+                "SELECT digest, attempt, lease_until, recorded_at, judged, sandbox_calls, \
+                 sandbox_seconds FROM requests WHERE id = $1",
+                &taken.request,
             ))
             .await?;
         let mut row = row.ok_or(StoreError::Unreadable { what: "request" })?;
-        let request = row.text("request's id")?;
-        if row.text("request's digest")? != idempotency.digest {
+        if row.text("request's digest")? != self.idempotency.digest {
             return Ok(Some(Err(Begun::IdempotencyConflict)));
         }
         let attempt = row.integer("attempt")?;
@@ -213,6 +219,7 @@ impl Begin {
             return Ok(Some(Err(Begun::Replayed { mode: taken.mode, calls })));
         }
         if lease_until > self.now {
+            let request = taken.request.clone();
             return Ok(Some(Err(Begun::InProgress { request, lease_until })));
         }
         let given_up = counts(&mut row)?;
@@ -223,7 +230,7 @@ impl Begin {
             statement!(
                 "UPDATE requests SET attempt = $2, lease_until = $3, judged = $4, \
                  sandbox_calls = $5, sandbox_seconds = $6 WHERE id = $1",
-                &request,
+                &taken.request,
                 taken.attempt,
                 self.now.plus(self.lease),
                 self.reserve.judged,
@@ -232,7 +239,6 @@ impl Begin {
             ),
         ])
         .await?;
-        taken.request = request;
         Ok(None)
     }
 
@@ -256,8 +262,7 @@ impl Begin {
                 known[*index] = Some(self.recorded_call(sql, call, outcome).await?);
                 continue;
             }
-            let own = earlier.request == self.request || earlier.request == taken.request;
-            if !own {
+            if earlier.request != taken.request {
                 if let Some(lease_until) = earlier.lease_until.filter(|until| *until > self.now) {
                     let request = earlier.request;
                     return Ok(Err(Begun::InProgress { request, lease_until }));

@@ -115,8 +115,9 @@ impl Operation for DeleteConversation {
                         concat!(
                             "UPDATE approvals SET status = 'cancelled', decided_at = $4, \
                              revision = revision + 1 \
+                             WHERE status = 'pending' AND id IN (SELECT detail FROM calls \
                              WHERE organisation = $1 AND surface = $2 AND conversation = $3 \
-                             AND status = 'pending' RETURNING ",
+                             AND outcome = 'approval') RETURNING ",
                             approval_columns!()
                         ),
                         organisation,

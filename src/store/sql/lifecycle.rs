@@ -89,12 +89,12 @@ impl Operation for ReportExecution {
         };
         if let Some(output) = &self.output {
             sql.rows(statement!(
-                "INSERT INTO sealed (approval, part, key_id, ciphertext, created_at) \
-                 VALUES ($1, 'output', $2, $3, $4)",
+                "INSERT INTO sealed (created_at, approval, part, key_id, ciphertext) \
+                 VALUES ($1, $2, 'output', $3, $4)",
+                before.facts.created_at,
                 &self.approval,
                 &output.key_id,
                 output.ciphertext.as_slice(),
-                self.now,
             ))
             .await?;
         }

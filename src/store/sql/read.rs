@@ -58,7 +58,8 @@ impl Operation for GetSealed {
         let rows = sql
             .rows(statement!(
                 "SELECT sealed.part, sealed.key_id, sealed.ciphertext \
-                 FROM approvals JOIN sealed ON sealed.approval = approvals.id \
+                 FROM approvals JOIN sealed ON sealed.created_at = approvals.created_at \
+                 AND sealed.approval = approvals.id \
                  WHERE approvals.organisation = $1 AND approvals.id = $2",
                 &self.organisation,
                 &self.id,
@@ -129,8 +130,8 @@ impl Operation for List {
 pub(super) const OF_TURN: &str = concat!(
     "SELECT ",
     approval_columns!(),
-    " FROM approvals WHERE organisation = $1 AND surface = $2 AND conversation = $3 \
-     AND turn = $4 ORDER BY id"
+    " FROM approvals WHERE id IN (SELECT detail FROM calls WHERE organisation = $1 \
+     AND surface = $2 AND conversation = $3 AND turn = $4 AND outcome = 'approval') ORDER BY id"
 );
 
 pub(in crate::store) struct ListTurn {

@@ -34,12 +34,12 @@ impl Operation for Record {
         for approval in approvals(&self.calls) {
             statements.push(rows::insert_approval(&approval.facts, &approval.standing));
             statements.push(statement!(
-                "INSERT INTO sealed (approval, part, key_id, ciphertext, created_at) \
-                 VALUES ($1, 'input', $2, $3, $4)",
+                "INSERT INTO sealed (created_at, approval, part, key_id, ciphertext) \
+                 VALUES ($1, $2, 'input', $3, $4)",
+                approval.facts.created_at,
                 &approval.facts.id,
                 &approval.input.key_id,
                 approval.input.ciphertext.as_slice(),
-                self.now,
             ));
         }
         let mut answers = sql.batch(statements).await?;

@@ -20,8 +20,8 @@ impl Sweep {
     async fn inputs(&self, sql: &mut dyn Sql) -> Result<u64, StoreError> {
         let rows = sql
             .rows(statement!(
-                "DELETE FROM sealed WHERE (approval, part) IN (SELECT approval, part FROM sealed \
-                 WHERE created_at < $1 AND NOT EXISTS (SELECT 1 FROM approvals \
+                "DELETE FROM sealed WHERE (created_at, approval, part) IN (SELECT created_at, \
+                 approval, part FROM sealed WHERE created_at < $1 AND NOT EXISTS (SELECT 1 FROM approvals \
                  WHERE approvals.id = sealed.approval AND approvals.status = 'pending') \
                  ORDER BY created_at LIMIT $2) RETURNING approval",
                 self.inputs_before,
@@ -68,7 +68,7 @@ impl Sweep {
                 statement!(
                     "DELETE FROM approvals WHERE id IN (SELECT id FROM approvals \
                      WHERE created_at < $1 AND status <> 'pending' \
-                     ORDER BY created_at, id LIMIT $2) RETURNING id",
+                     ORDER BY created_at, id LIMIT $2) RETURNING created_at, id",
                     self.records_before,
                     self.limit,
                 ),
@@ -114,8 +114,11 @@ impl Sweep {
         let count = approvals.len() + calls.len() + turns.len() + conversations.len();
         let mut statements = Vec::new();
         for mut row in approvals {
-            let id = row.text("approval's id")?;
-            statements.push(statement!("DELETE FROM sealed WHERE approval = $1", id));
+            statements.push(statement!(
+                "DELETE FROM sealed WHERE created_at = $1 AND approval = $2",
+                row.time("time of recording")?,
+                row.text("approval's id")?,
+            ));
         }
         for row in conversations {
             statements.extend(forget_conversation(row)?);

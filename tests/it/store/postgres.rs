@@ -14,7 +14,7 @@ use approver::store::{
 };
 
 use super::place::PostgresPlace;
-use super::proxy::Proxy;
+use super::proxy::{Proxy, TlsServer};
 use super::world::{CONVERSATION, ORGANISATION, SURFACE, World, approve};
 
 /// Long enough that nothing here is ever seen by a slow poll.
@@ -316,6 +316,31 @@ async fn an_address_is_never_shown() {
         }
         assert!(!shown.contains("planted-secret"), "{shown}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_certificate_is_checked() {
+    let place = PostgresPlace::new().await;
+    let server = TlsServer::start(place.address()).await;
+    let encrypted = |port: u16, roots: Option<std::path::PathBuf>| {
+        let mut settings = place.settings();
+        let url = place.url_at("127.0.0.1", port);
+        let url = format!("{}?sslmode=verify-full", secrecy::ExposeSecret::expose_secret(&url));
+        settings.url = url.into();
+        settings.root_certificates = roots;
+        settings
+    };
+    // Nobody vouches for it but the file that says so.
+    let roots = Some(server.certificate().to_owned());
+    let world = open(encrypted(server.port(), roots.clone())).await;
+    world.raise("k1", &["c1"]).await;
+    let other = Postgres::open(encrypted(server.port(), None)).await.unwrap_err();
+    assert!(other.is_unavailable(), "{other:?}");
+    // A server that speaks no TLS is not spoken to without.
+    let plain = Postgres::open(encrypted(place.address().1, roots)).await.unwrap_err();
+    assert!(plain.is_unavailable(), "{plain:?}");
+    drop(world);
+    place.remove().await;
 }
 
 /// A notification carries ids, and nothing of what they stand for.

@@ -55,7 +55,6 @@ impl World {
     pub(super) fn request(&self, key: &str, calls: &[&str]) -> Begin {
         Begin {
             organisation: ORGANISATION.to_owned(),
-            request: format!("request-{}", fastrand::u64(..)),
             idempotency: Idempotency {
                 caller: "gateway".to_owned(),
                 endpoint: "judgements".to_owned(),

@@ -107,23 +107,20 @@ impl Begin {
         )
     }
 
-    pub(super) fn insert_request(&self) -> Statement {
+    pub(super) fn insert_request(&self, request: &str) -> Statement {
         statement!(
-            "INSERT INTO requests (id, organisation, caller, endpoint, key, digest, surface, \
-             conversation, turn, calls, attempt, lease_until, judged, sandbox_calls, \
-             sandbox_seconds, created_at) \
-             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, 1, $11, $12, $13, $14, $15) \
-             ON CONFLICT (organisation, caller, endpoint, key) DO NOTHING RETURNING attempt",
-            &self.request,
+            "INSERT INTO requests (id, organisation, digest, surface, conversation, turn, calls, \
+             attempt, lease_until, judged, sandbox_calls, sandbox_seconds, created_at) \
+             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13) \
+             ON CONFLICT (id) DO NOTHING RETURNING attempt",
+            request,
             &self.organisation,
-            &self.idempotency.caller,
-            &self.idempotency.endpoint,
-            &self.idempotency.key,
             &self.idempotency.digest,
             &self.surface,
             &self.conversation,
             &self.turn,
             i64::try_from(self.calls.len()).unwrap_or(i64::MAX),
+            self.first_attempt(),
             self.now.plus(self.lease),
             self.reserve.judged,
             self.reserve.sandbox_calls,
@@ -132,7 +129,7 @@ impl Begin {
         )
     }
 
-    pub(super) fn insert_call(&self, call: &BeginCall) -> Statement {
+    pub(super) fn insert_call(&self, call: &BeginCall, request: &str) -> Statement {
         statement!(
             "INSERT INTO calls (organisation, surface, conversation, turn, call_id, digest, \
              request, identity, created_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) \
@@ -144,7 +141,7 @@ impl Begin {
             &self.turn,
             &call.call_id,
             &call.digest,
-            &self.request,
+            request,
             call.identity.as_ref(),
             self.now,
         )
