@@ -28,8 +28,9 @@ fn main() {
     }
 }
 
-/// The median of several runs, after one that warms up.
-fn median(runs: usize, mut run: impl FnMut()) -> Duration {
+/// The shortest of several runs, after one that warms up: what the work costs when nothing else
+/// runs on the machine.
+fn shortest(runs: usize, mut run: impl FnMut()) -> Duration {
     run();
     let mut times: Vec<Duration> = (0..runs)
         .map(|_| {
@@ -39,7 +40,7 @@ fn median(runs: usize, mut run: impl FnMut()) -> Duration {
         })
         .collect();
     times.sort_unstable();
-    times[times.len() / 2]
+    times[0]
 }
 
 fn mebibytes_a_second(bytes: usize, time: Duration) -> f64 {
@@ -140,31 +141,31 @@ fn prose(failures: &mut Vec<String>) {
     let rows = [
         (
             "memchr '@'",
-            median(21, || {
+            shortest(21, || {
                 black_box(memchr::memchr_iter(b'@', black_box(text.as_bytes())).count());
             }),
         ),
         (
             "one regex (e-mail)",
-            median(11, || {
+            shortest(11, || {
                 black_box(pattern.find_iter(black_box(&text)).count());
             }),
         ),
         (
             "linkify, scheme-less",
-            median(11, || {
+            shortest(11, || {
                 black_box(finder.links(black_box(&text)).count());
             }),
         ),
         (
             "all detectors, as argument",
-            median(11, || {
+            shortest(11, || {
                 black_box(scan(black_box(&call), ToolText::default(), &nothing));
             }),
         ),
         (
             "all detectors, as source",
-            median(11, || {
+            shortest(11, || {
                 black_box(Sources::new(&[black_box(&text)], "", &[]));
             }),
         ),
@@ -206,13 +207,13 @@ fn typical(failures: &mut Vec<String>) {
         .collect();
     let person: Vec<&str> = messages.iter().map(String::as_str).collect();
     let instructions = prose_text(2_000);
-    let whole = median(101, || {
+    let whole = shortest(101, || {
         let sources =
             Sources::new(&person, &instructions, &["Staff may mail bob@contoso.example."]);
         black_box(scan(&call, ToolText::default(), &sources));
     });
     let sources = Sources::new(&person, &instructions, &["Staff may mail bob@contoso.example."]);
-    let alone = median(101, || {
+    let alone = shortest(101, || {
         black_box(scan(&call, ToolText::default(), &sources));
     });
     println!("4 KB of arguments, 20 messages");
@@ -328,20 +329,20 @@ fn adversarial(failures: &mut Vec<String>) {
     for (name, shape) in SHAPES {
         let half = shape(MEBIBYTE / 2);
         let whole = shape(MEBIBYTE);
-        let small = median(5, || {
+        let small = shortest(7, || {
             black_box(scan(&half, ToolText::default(), &nothing));
         });
-        let large = median(5, || {
+        let large = shortest(7, || {
             black_box(scan(&whole, ToolText::default(), &nothing));
         });
         report(name, "argument", small, large, failures);
         if let (Some(Json::String(half)), Some(Json::String(whole))) =
             (half.get("body"), whole.get("body"))
         {
-            let small = median(3, || {
+            let small = shortest(5, || {
                 black_box(Sources::new(&[half], "", &[]));
             });
-            let large = median(3, || {
+            let large = shortest(5, || {
                 black_box(Sources::new(&[whole], "", &[]));
             });
             report(name, "source", small, large, failures);

@@ -260,8 +260,12 @@ pub fn load(flags: &Flags) -> Result<Config, Problems> {
 /// may not say to whom the key in the environment is sent.
 fn check_unnamed_file(config: &Config) -> Result<(), Problems> {
     let judge = &config.judge;
-    let from_file = matches!(judge.base_url.origin, Origin::File(_));
-    if judge.api_key.value.is_none() || !from_file {
+    let found = |origin: &Origin| matches!(origin, Origin::File(_));
+    // Headers may carry a credential as well.
+    let headers = &judge.extra_headers;
+    let secret =
+        judge.api_key.value.is_some() || (!headers.value.is_empty() && !found(&headers.origin));
+    if !secret || !found(&judge.base_url.origin) {
         return Ok(());
     }
     Err(Problems(vec![Problem {

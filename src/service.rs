@@ -33,6 +33,10 @@ impl Default for Timing {
     }
 }
 
+/// A question that has less time left than this is not asked: no judge answers so fast, and a
+/// timeout that our own queue caused would count against the endpoint.
+const SHORTEST: Duration = Duration::from_millis(500);
+
 /// A decision and how long it took from the request's arrival.
 #[derive(Debug, Clone)]
 pub struct Judged {
@@ -107,6 +111,12 @@ impl Approver {
             let reply = match timeout_at(request_deadline, slots.acquire_owned()).await {
                 Ok(Ok(_slot)) => {
                     let deadline = request_deadline.min(Instant::now() + judgement);
+                    if deadline.duration_since(Instant::now()) < SHORTEST.min(judgement) {
+                        return Judged {
+                            decision: settle(question, Err(JudgeFailure::Timeout)),
+                            latency: start.elapsed(),
+                        };
+                    }
                     // The judge keeps the deadline itself; this holds where it does not.
                     timeout_at(deadline, judge.ask(question.prompt(), deadline))
                         .await

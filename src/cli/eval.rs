@@ -16,6 +16,7 @@ use anyhow::Context as _;
 use clap::{Subcommand, ValueEnum};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
+use crate::decide::Settings;
 use crate::decide::prompt::ResultsView;
 use crate::eval::{
     self, FileProblem, Header, JudgeKind, Options, Recording, Report, Suites, Writer, export, load,
@@ -160,7 +161,8 @@ pub struct Streams<'a> {
     pub progress: bool,
 }
 
-/// Runs the command and returns its exit status. `configured` is called for a live judge and for an
+/// Runs the command and returns its exit status. `settings` are the operator's, so that a run
+/// decides as the installation does. `configured` is called for a live judge and for an
 /// export; `None` means that no judge is configured. `interrupted` is done when the user breaks the
 /// run off.
 ///
@@ -169,18 +171,20 @@ pub struct Streams<'a> {
 /// output.
 pub async fn run(
     arguments: Args,
+    settings: Settings,
     configured: impl FnOnce() -> anyhow::Result<Option<Backend>>,
     interrupted: impl Future<Output = ()>,
     streams: Streams<'_>,
 ) -> anyhow::Result<u8> {
     match arguments.command {
-        Some(Command::Export(export)) => execute_export(export, configured, streams),
-        None => execute_run(arguments.run, configured, interrupted, streams).await,
+        Some(Command::Export(export)) => execute_export(export, settings, configured, streams),
+        None => execute_run(arguments.run, settings, configured, interrupted, streams).await,
     }
 }
 
 async fn execute_run(
     arguments: RunArgs,
+    settings: Settings,
     configured: impl FnOnce() -> anyhow::Result<Option<Backend>>,
     interrupted: impl Future<Output = ()>,
     streams: Streams<'_>,
@@ -216,7 +220,7 @@ async fn execute_run(
     let options = Options {
         views: arguments.view.views(),
         concurrent: arguments.concurrency.get(),
-        ..Options::default()
+        settings,
     };
     let planned = loaded.len();
     let header = Header::new(&judge, &options.views, &loaded.lists_digest());
@@ -245,6 +249,7 @@ async fn execute_run(
 
 fn execute_export(
     arguments: ExportArgs,
+    settings: Settings,
     configured: impl FnOnce() -> anyhow::Result<Option<Backend>>,
     streams: Streams<'_>,
 ) -> anyhow::Result<u8> {
@@ -261,7 +266,7 @@ fn execute_export(
     if let Some(model) = arguments.model {
         endpoint.model = model;
     }
-    let options = Options { views: arguments.view.views(), ..Options::default() };
+    let options = Options { views: arguments.view.views(), settings, ..Options::default() };
     match arguments.format {
         ExportFormat::OpenaiBatch => {
             let written = export::openai_batch(loaded.cases(), &options, &endpoint, out)?;
@@ -279,10 +284,13 @@ fn report_problems(problems: &[FileProblem], errors: &mut dyn Write) -> anyhow::
 }
 
 /// A saved run is what a live judge was paid for, so none is written over.
+/// A run may hold what a model said of real conversations: only its owner reads it.
 fn begin_saving(file: &Path, header: &Header) -> anyhow::Result<Writer<std::fs::File>> {
-    OpenOptions::new()
-        .write(true)
-        .create_new(true)
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options
         .open(file)
         .and_then(|opened| Writer::begin(opened, header))
         .with_context(|| format!("cannot save to `{}`", file.display()))

@@ -94,7 +94,8 @@ pub fn run(cli: Cli, output: &mut dyn Write) -> anyhow::Result<u8> {
             // Not locked: logs of other threads go there too.
             let mut errors = io::stderr();
             let streams = eval::Streams { output, errors: &mut errors, progress: true };
-            runtime()?.block_on(eval::run(args, configured, interrupted, streams))
+            let settings = load(&flags)?.settings();
+            runtime()?.block_on(eval::run(args, settings, configured, interrupted, streams))
         }
         Command::Config(args) => config::run(&args, output).map(|()| 0),
     }

@@ -94,6 +94,7 @@ fn place(argument: &ProvenanceReport) -> String {
         ("result", Some(number), tool) => {
             format!("first in result {number} of {}", one_line(tool.unwrap_or_default()))
         }
+        ("pasted", Some(number), _) => format!("first in pasted text of user {number}"),
         (source, Some(number), _) => format!("first in {source} {number}"),
         (source, None, _) => format!("first in the {source}"),
     }

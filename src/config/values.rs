@@ -13,6 +13,7 @@ use serde::de::DeserializeOwned;
 use crate::decide::policy::{Action, Class};
 use crate::decide::prompt::ResultsView;
 use crate::decide::request::CatalogueEntry;
+use crate::decide::walk::quoted;
 use crate::judge::openai::{MaxTokensField, ReasoningEffort, StructuredOutput};
 
 /// A value as it came.
@@ -91,7 +92,7 @@ fn choice<T: Clone>(raw: &Raw, names: &[(&'static str, T)]) -> Parsed<T> {
     let text = text(raw)?;
     names.iter().find(|(name, _)| *name == text).map(|(_, value)| value.clone()).ok_or_else(|| {
         let known: Vec<String> = names.iter().map(|(name, _)| format!("`{name}`")).collect();
-        invalid(format!("`{text}` is none of {}", known.join(", ")))
+        invalid(format!("{} is none of {}", quoted(&text), known.join(", ")))
     })
 }
 
@@ -238,7 +239,7 @@ pub(super) fn tool_names(raw: &Raw) -> Parsed<Vec<String>> {
     for name in &names {
         check_tool_name(name)?;
         if !seen.insert(name) {
-            return Err(invalid(format!("names `{name}` twice")));
+            return Err(invalid(format!("names {} twice", quoted(&name))));
         }
     }
     Ok(names)
@@ -264,10 +265,11 @@ pub(super) fn catalogue(raw: &Raw) -> Parsed<Vec<CatalogueEntry>> {
         .map(|entry| {
             check_tool_name(&entry.name)?;
             if !seen.insert(entry.name.clone()) {
-                return Err(invalid(format!("names `{}` twice", entry.name)));
+                return Err(invalid(format!("names {} twice", quoted(&entry.name))));
             }
-            let class = choice(&Raw::Text(entry.class), &CLASSES)
-                .map_err(|wrong| invalid(format!("class of `{}`: {}", entry.name, wrong.text)))?;
+            let class = choice(&Raw::Text(entry.class), &CLASSES).map_err(|wrong| {
+                invalid(format!("class of {}: {}", quoted(&entry.name), wrong.text))
+            })?;
             Ok(CatalogueEntry { name: entry.name, class, human_only: entry.human_only })
         })
         .collect()
@@ -279,7 +281,7 @@ fn check_tool_name(name: &str) -> Parsed<()> {
     if (1..=256).contains(&name.len()) && name.bytes().all(is_allowed) {
         Ok(())
     } else {
-        Err(invalid(format!("`{name}` is not a tool's name")))
+        Err(invalid(format!("{} is not a tool's name", quoted(name))))
     }
 }
 

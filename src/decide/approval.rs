@@ -13,7 +13,7 @@ pub struct NothingNovel(());
 impl NothingNovel {
     /// The proof, when there are no findings.
     #[must_use]
-    pub fn prove(findings: &[Finding]) -> Option<Self> {
+    pub(super) fn prove(findings: &[Finding]) -> Option<Self> {
         findings.is_empty().then_some(Self(()))
     }
 }

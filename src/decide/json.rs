@@ -15,6 +15,9 @@ use jiter::{Jiter, JiterError, JiterErrorType, JsonErrorType, Peek};
 /// Arrays and objects inside one another, counted from the outermost; one more is [`Unreadable::TooDeep`].
 pub const MAX_DEPTH: usize = 128;
 
+/// Repeated members that a document reports; each carries its whole pointer, which may be long.
+const MAX_DUPLICATES: usize = 20;
+
 /// A JSON value: numbers as written, members in the order of the text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Json {
@@ -69,7 +72,7 @@ pub enum Unreadable {
 pub struct Document {
     /// The value; repeated members all stand in it.
     pub value: Json,
-    /// JSON pointers of the repeated members, in the order of the text.
+    /// JSON pointers of the first repeated members, in the order of the text.
     pub duplicates: Vec<String>,
 }
 
@@ -158,7 +161,7 @@ impl Reader<'_> {
         let mut next = self.tokens.known_object().map_err(syntax)?.map(str::to_owned);
         while let Some(key) = next {
             self.descend(Step::Key(key.clone()))?;
-            if !seen.insert(key.clone()) {
+            if !seen.insert(key.clone()) && self.duplicates.len() < MAX_DUPLICATES {
                 self.duplicates.push(self.pointer());
             }
             let first = self.tokens.peek().map_err(syntax)?;
@@ -278,12 +281,24 @@ impl Json {
         }
     }
 
-    /// Every leaf in the order of the text. An empty object at the top has none.
+    /// The first `most` leaves in the order of the text. An empty object at the top has none.
+    ///
+    /// A pointer may be as long as the text, so whoever asks says how many are worth it;
+    /// [`Json::leaf_count`] counts all.
     #[must_use]
-    pub fn leaves(&self) -> Vec<Leaf<'_>> {
+    pub fn leaves(&self, most: usize) -> Vec<Leaf<'_>> {
         let mut leaves = Vec::new();
-        collect_leaves(self, String::new(), &mut leaves);
+        collect_leaves(self, String::new(), most, &mut leaves);
         leaves
+    }
+
+    /// How many leaves there are.
+    #[must_use]
+    pub fn leaf_count(&self) -> usize {
+        match self {
+            Json::Object(members) if members.is_empty() => 0,
+            _ => count_leaves(self),
+        }
     }
 
     /// One text for all notations of the same value: keys sorted, numbers in normal form, no space.
@@ -291,21 +306,40 @@ impl Json {
     #[must_use]
     pub fn canonical(&self) -> String {
         let mut text = String::new();
-        write_canonical(self, &mut text);
+        CANONICAL.write(self, &mut text);
         text
     }
 }
 
-fn collect_leaves<'a>(value: &'a Json, pointer: String, leaves: &mut Vec<Leaf<'a>>) {
+fn count_leaves(value: &Json) -> usize {
+    match value {
+        Json::Array(items) if !items.is_empty() => items.iter().map(count_leaves).sum(),
+        Json::Object(members) if !members.is_empty() => {
+            members.iter().map(|(_, member)| count_leaves(member)).sum()
+        }
+        _ => 1,
+    }
+}
+
+fn collect_leaves<'a>(value: &'a Json, pointer: String, most: usize, leaves: &mut Vec<Leaf<'a>>) {
+    if leaves.len() >= most {
+        return;
+    }
     match value {
         Json::Array(items) if !items.is_empty() => {
             for (index, item) in items.iter().enumerate() {
-                collect_leaves(item, format!("{pointer}/{index}"), leaves);
+                if leaves.len() >= most {
+                    return;
+                }
+                collect_leaves(item, format!("{pointer}/{index}"), most, leaves);
             }
         }
         Json::Object(members) if !members.is_empty() => {
             for (key, member) in members {
-                collect_leaves(member, pointer_to(&pointer, key), leaves);
+                if leaves.len() >= most {
+                    return;
+                }
+                collect_leaves(member, pointer_to(&pointer, key), most, leaves);
             }
         }
         Json::Object(_) if pointer.is_empty() => {}
@@ -313,38 +347,65 @@ fn collect_leaves<'a>(value: &'a Json, pointer: String, leaves: &mut Vec<Leaf<'a
     }
 }
 
-fn write_canonical(value: &Json, text: &mut String) {
-    match value {
-        Json::Null => text.push_str("null"),
-        Json::Bool(true) => text.push_str("true"),
-        Json::Bool(false) => text.push_str("false"),
-        Json::Number(number) => text.push_str(&canonical_number(number)),
-        Json::String(string) => write_string(string, text),
-        Json::Array(items) => {
-            text.push('[');
-            for (index, item) in items.iter().enumerate() {
-                if index > 0 {
-                    text.push(',');
+/// How a value is written: what becomes of its strings and numbers, and whether members are sorted.
+pub(super) struct Notation {
+    pub(super) string: fn(&str, &mut String),
+    pub(super) number: fn(&str, &mut String),
+    pub(super) sorted: bool,
+}
+
+/// Numbers as written, members in their order.
+const COMPACT: Notation = Notation { string: write_string, number: write_number, sorted: false };
+
+/// One text for all notations of a value.
+const CANONICAL: Notation =
+    Notation { string: write_string, number: write_canonical_number, sorted: true };
+
+impl Notation {
+    /// Writes a value without white space.
+    pub(super) fn write(&self, value: &Json, text: &mut String) {
+        match value {
+            Json::Null => text.push_str("null"),
+            Json::Bool(true) => text.push_str("true"),
+            Json::Bool(false) => text.push_str("false"),
+            Json::Number(number) => (self.number)(number, text),
+            Json::String(string) => (self.string)(string, text),
+            Json::Array(items) => {
+                text.push('[');
+                for (index, item) in items.iter().enumerate() {
+                    if index > 0 {
+                        text.push(',');
+                    }
+                    self.write(item, text);
                 }
-                write_canonical(item, text);
+                text.push(']');
             }
-            text.push(']');
-        }
-        Json::Object(members) => {
-            let mut sorted: Vec<_> = members.iter().collect();
-            sorted.sort_by(|left, right| left.0.cmp(&right.0));
-            text.push('{');
-            for (index, (key, member)) in sorted.into_iter().enumerate() {
-                if index > 0 {
-                    text.push(',');
+            Json::Object(members) => {
+                let mut members: Vec<&(String, Json)> = members.iter().collect();
+                if self.sorted {
+                    members.sort_by(|left, right| left.0.cmp(&right.0));
                 }
-                write_string(key, text);
-                text.push(':');
-                write_canonical(member, text);
+                text.push('{');
+                for (index, (key, member)) in members.into_iter().enumerate() {
+                    if index > 0 {
+                        text.push(',');
+                    }
+                    (self.string)(key, text);
+                    text.push(':');
+                    self.write(member, text);
+                }
+                text.push('}');
             }
-            text.push('}');
         }
     }
+}
+
+pub(super) fn write_number(number: &str, text: &mut String) {
+    text.push_str(number);
+}
+
+fn write_canonical_number(number: &str, text: &mut String) {
+    text.push_str(&canonical_number(number));
 }
 
 /// `1.50`, `15e-1` and `1.5` are one number: significant digits and a power of ten.
@@ -354,15 +415,14 @@ fn canonical_number(number: &str) -> String {
         None => ("", number),
     };
     let (mantissa, exponent) = unsigned.split_once(['e', 'E']).unwrap_or((unsigned, "0"));
-    let Ok(exponent) = exponent.parse::<i64>() else {
-        return number.to_owned();
-    };
     let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
     let digits = format!("{whole}{fraction}");
     let significant = digits.trim_start_matches('0').trim_end_matches('0');
     if significant.is_empty() {
         return "0".to_owned();
     }
+    // An exponent beyond this leaves a double's range, where only zero is read alike.
+    let Ok(exponent) = exponent.parse::<i64>() else { return "0".to_owned() };
     let trailing = digits.len() - digits.trim_end_matches('0').len();
     let power = exponent.saturating_sub(fraction.len() as i64).saturating_add(trailing as i64);
     if power == 0 { format!("{sign}{significant}") } else { format!("{sign}{significant}e{power}") }
@@ -387,38 +447,9 @@ fn write_string(string: &str, text: &mut String) {
 /// Compact JSON: members in their order, numbers as written.
 impl fmt::Display for Json {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Json::Null => formatter.write_str("null"),
-            Json::Bool(value) => write!(formatter, "{value}"),
-            Json::Number(number) => formatter.write_str(number),
-            Json::String(string) => {
-                let mut text = String::new();
-                write_string(string, &mut text);
-                formatter.write_str(&text)
-            }
-            Json::Array(items) => {
-                formatter.write_str("[")?;
-                for (index, item) in items.iter().enumerate() {
-                    if index > 0 {
-                        formatter.write_str(",")?;
-                    }
-                    write!(formatter, "{item}")?;
-                }
-                formatter.write_str("]")
-            }
-            Json::Object(members) => {
-                formatter.write_str("{")?;
-                for (index, (key, member)) in members.iter().enumerate() {
-                    if index > 0 {
-                        formatter.write_str(",")?;
-                    }
-                    let mut text = String::new();
-                    write_string(key, &mut text);
-                    write!(formatter, "{text}:{member}")?;
-                }
-                formatter.write_str("}")
-            }
-        }
+        let mut text = String::new();
+        COMPACT.write(self, &mut text);
+        formatter.write_str(&text)
     }
 }
 
@@ -435,6 +466,9 @@ mod tests {
             assert_eq!(canonical_number(same), "15e-1", "{same}");
         }
         assert_eq!(canonical_number("1200"), canonical_number("1.2e3"));
+        for zero in ["0", "-0.0", "0e9", "0e99999999999999999999", "1e-99999999999999999999"] {
+            assert_eq!(canonical_number(zero), "0", "{zero}");
+        }
         assert_ne!(canonical_number("12"), canonical_number("120"));
         assert_ne!(canonical_number("9007199254740993"), canonical_number("9007199254740992"));
     }
@@ -484,9 +518,12 @@ mod tests {
     #[test]
     fn every_scalar_and_empty_container_is_a_leaf_but_an_empty_top() {
         let value = read(r#"{"b":[1,{"c":null},[]],"a":{},"":""}"#).unwrap();
-        let pointers: Vec<_> = value.leaves().into_iter().map(|leaf| leaf.pointer).collect();
+        let pointers: Vec<_> = value.leaves(9).into_iter().map(|leaf| leaf.pointer).collect();
         assert_eq!(pointers, ["/b/0", "/b/1/c", "/b/2", "/a", "/"]);
-        assert!(read("{}").unwrap().leaves().is_empty());
+        assert_eq!(value.leaf_count(), 5);
+        assert_eq!(value.leaves(2).len(), 2);
+        let empty = read("{}").unwrap();
+        assert!(empty.leaves(9).is_empty() && empty.leaf_count() == 0);
     }
 
     #[test]

@@ -13,7 +13,7 @@ use super::outcome::{BlockedBy, Decision, Outcome, Question, Step, Traced};
 use super::policy::{
     self, Action, Class, Effective, Lists, Mode, Policy, is_sandboxed_bash, needs_person,
 };
-use super::prompt::{self, Pending, Prefix};
+use super::prompt::{self, MAX_CALL, Pending, Prefix};
 use super::provenance::{FirstSeen, MAX_TRACED, Texts};
 use super::reason::{Reason, TurnLimit};
 use super::request::{Agent, Call, Origin, Request, Tool};
@@ -307,7 +307,7 @@ impl<'a> Planner<'a> {
         arguments: &'a Json,
         examined: &Examined,
     ) -> Result<(prompt::Prompt, prompt::Cuts), Reason> {
-        let leaves = arguments.leaves();
+        let leaves = arguments.leaves(MAX_TRACED);
         let first_seen: Vec<FirstSeen> =
             examined.provenance.iter().map(|traced| traced.first_seen.clone()).collect();
         let pending = Pending {
@@ -315,6 +315,7 @@ impl<'a> Planner<'a> {
             arguments,
             tool,
             leaves: &leaves,
+            leaf_count: arguments.leaf_count(),
             first_seen: &first_seen,
             request_calls: &self.request.calls,
         };
@@ -330,16 +331,13 @@ impl<'a> Planner<'a> {
             input_schema: subject.tool.input_schema.as_ref(),
         };
         let findings = novelty::scan(arguments, tool, self.shared.known());
+        // A larger call is never asked about, and its pointers may be as large as itself.
+        let most = if subject.call.arguments_text.len() > MAX_CALL { 0 } else { MAX_TRACED };
         let provenance = arguments
-            .leaves()
+            .leaves(most)
             .into_iter()
-            .enumerate()
-            .map(|(index, leaf)| Traced {
-                first_seen: if index < MAX_TRACED {
-                    self.shared.texts.trace(leaf.value)
-                } else {
-                    FirstSeen::Untraced
-                },
+            .map(|leaf| Traced {
+                first_seen: self.shared.texts.trace(leaf.value),
                 pointer: leaf.pointer,
             })
             .collect();
@@ -358,9 +356,12 @@ impl<'a> Planner<'a> {
     }
 
     /// Whether the call is one of the built-in `Bash` in its offline sandbox, which runs without
-    /// anyone's approval: never past plan mode, nor what may destroy, nor what is human-only.
+    /// anyone's approval: never past plan mode, nor what may destroy, nor what is human-only, and
+    /// never a tool that the agent's author defines, whatever it calls itself.
     fn runs_offline(&self, subject: &Subject<'_>) -> bool {
+        let authored = self.agent.tools.iter().any(|tool| std::ptr::eq(tool, subject.tool));
         is_sandboxed_bash(subject.tool)
+            && !authored
             && self.request.mode != Mode::Plan
             && self.state.sandbox.enabled
             && self.state.automatic_approval.is_ok()
@@ -408,5 +409,19 @@ fn decide(subject: &Subject<'_>, outcome: Outcome) -> Decision {
         findings: Vec::new(),
         provenance: Vec::new(),
         asked: None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::reason::Reason;
+    use super::*;
+
+    #[test]
+    fn a_bug_sends_its_own_call_to_a_person() {
+        let call = Call::new("call_1", "note_add", None, "{}");
+        let Step::Settled(decision) = contain(&call, || panic!("a bug")) else { panic!() };
+        assert_eq!(decision.call_id, "call_1");
+        assert_eq!(decision.outcome, Outcome::Pending(Some(Reason::InternalError)));
     }
 }

@@ -4,6 +4,7 @@
 //! A value counts as seen where its exact text stands between word boundaries. Nothing here is a
 //! permission: the detectors and the evidence have rules of their own.
 
+use std::cell::{Cell, OnceCell};
 use std::ops::Range;
 
 use memchr::memmem::Finder;
@@ -11,10 +12,16 @@ use memchr::memmem::Finder;
 use super::json::Json;
 use super::policy::Lists;
 use super::request::{Agent, Conversation, Item};
+use super::verdict::own_words;
 
-/// Leaves of a call that are traced; further ones count as [`FirstSeen::Untraced`]. It bounds the
-/// work to this many passes over the conversation.
+/// Leaves of a call that are traced: as many as an answer can number.
 pub const MAX_TRACED: usize = 64;
+
+/// Bytes of text that the tracing of one request may read: past it, values count as untraced. A
+/// hundred calls with a long conversation stay below.
+const MAX_READ: usize = 256 * 1024 * 1024;
+/// Places in one text where a value may stand inside a word before the text is given up.
+const MAX_INSIDE_WORDS: usize = 1_000;
 
 /// Where a value was first seen; what a person said comes before what the organisation wrote, and
 /// that before what a tool answered. Numbers count from 1.
@@ -22,6 +29,8 @@ pub const MAX_TRACED: usize = 64;
 pub enum FirstSeen {
     /// In the text that a person typed.
     User(usize),
+    /// In text that a person pasted into a message: somebody else's words.
+    Pasted(usize),
     /// In the agent's instructions.
     Instructions,
     /// In an entry of `environment`.
@@ -41,7 +50,8 @@ pub enum FirstSeen {
     },
     /// In nothing that we have.
     Nowhere,
-    /// Not looked for: a truth value, `null`, an empty value, or beyond [`MAX_TRACED`].
+    /// Not looked for, or given up: a truth value, `null`, an empty value, or one that takes too
+    /// long to find.
     Untraced,
 }
 
@@ -61,6 +71,10 @@ pub struct Texts<'a> {
     instructions: &'a str,
     lists: &'a Lists,
     results: Vec<ToolResult<'a>>,
+    /// What is left of each message without its pasted parts, made when first needed.
+    own_words: OnceCell<Vec<Vec<String>>>,
+    /// Bytes that may still be read.
+    budget: Cell<usize>,
 }
 
 impl<'a> Texts<'a> {
@@ -83,7 +97,14 @@ impl<'a> Texts<'a> {
                 Item::Assistant { .. } | Item::Other { .. } | Item::Opaque => {}
             }
         }
-        Self { persons, instructions: &agent.instructions, lists, results }
+        Self {
+            persons,
+            instructions: &agent.instructions,
+            lists,
+            results,
+            own_words: OnceCell::new(),
+            budget: Cell::new(MAX_READ),
+        }
     }
 
     /// The person's messages, in their order.
@@ -109,53 +130,82 @@ impl<'a> Texts<'a> {
         if needle.is_empty() {
             return FirstSeen::Untraced;
         }
-        let finder = Finder::new(needle);
-        let seen = |text: &str| find_word(&finder, text).is_some();
-        let entry = |entries: &[String]| number(entries.iter().map(String::as_str), seen);
-        if let Some(number) = number(self.persons.iter().copied(), seen) {
-            return FirstSeen::User(number);
+        self.search(&Finder::new(needle)).unwrap_or(FirstSeen::Untraced)
+    }
+
+    /// `None` when a text was given up: what comes after it may not be the first.
+    fn search(&self, finder: &Finder<'_>) -> Option<FirstSeen> {
+        let mut pasted = None;
+        for (index, text) in self.persons.iter().enumerate() {
+            if self.find(finder, text)?.is_none() {
+                continue;
+            }
+            for run in self.own_words().get(index).into_iter().flatten() {
+                if self.find(finder, run)?.is_some() {
+                    return Some(FirstSeen::User(index + 1));
+                }
+            }
+            pasted = pasted.or(Some(FirstSeen::Pasted(index + 1)));
         }
-        if find_word(&finder, self.instructions).is_some() {
-            return FirstSeen::Instructions;
+        if pasted.is_some() {
+            return pasted;
         }
-        if let Some(number) = entry(&self.lists.environment) {
-            return FirstSeen::Environment(number);
+        if self.find(finder, self.instructions)?.is_some() {
+            return Some(FirstSeen::Instructions);
         }
-        if let Some(number) = entry(&self.lists.allow) {
-            return FirstSeen::Allow(number);
-        }
-        if let Some(number) = entry(&self.lists.soft_deny) {
-            return FirstSeen::SoftDeny(number);
-        }
-        for (index, result) in self.results.iter().enumerate() {
-            if let Some(at) = find_word(&finder, result.text) {
-                return FirstSeen::Result { number: index + 1, tool: result.tool.to_owned(), at };
+        let lists = [
+            (&self.lists.environment, FirstSeen::Environment as fn(usize) -> FirstSeen),
+            (&self.lists.allow, FirstSeen::Allow),
+            (&self.lists.soft_deny, FirstSeen::SoftDeny),
+        ];
+        for (entries, seen) in lists {
+            for (index, entry) in entries.iter().enumerate() {
+                if self.find(finder, entry)?.is_some() {
+                    return Some(seen(index + 1));
+                }
             }
         }
-        FirstSeen::Nowhere
+        for (index, result) in self.results.iter().enumerate() {
+            if let Some(at) = self.find(finder, result.text)? {
+                let tool = result.tool.to_owned();
+                return Some(FirstSeen::Result { number: index + 1, tool, at });
+            }
+        }
+        Some(FirstSeen::Nowhere)
+    }
+
+    fn own_words(&self) -> &[Vec<String>] {
+        self.own_words.get_or_init(|| self.persons.iter().map(|text| own_words(text)).collect())
+    }
+
+    /// The first place where the needle stands as a word of its own: `5` is not seen in `15`.
+    /// `None` when the budget is used up or the text has too many places inside words.
+    fn find(&self, finder: &Finder<'_>, text: &str) -> Option<Option<Range<usize>>> {
+        self.budget.set(self.budget.get().checked_sub(text.len())?);
+        let length = finder.needle().len();
+        let mut inside = 0;
+        for start in finder.find_iter(text.as_bytes()) {
+            if is_word(text, start, start + length) {
+                return Some(Some(start..start + length));
+            }
+            inside += 1;
+            if inside > MAX_INSIDE_WORDS {
+                return None;
+            }
+        }
+        Some(None)
     }
 }
 
-/// The number, from 1, of the first text in which something is seen.
-fn number<'t>(
-    mut texts: impl Iterator<Item = &'t str>,
-    seen: impl Fn(&str) -> bool,
-) -> Option<usize> {
-    texts.position(seen).map(|index| index + 1)
-}
-
-/// The first place where the needle stands as a word of its own: `5` is not seen in `15`.
-fn find_word(finder: &Finder<'_>, text: &str) -> Option<Range<usize>> {
-    let needle_length = finder.needle().len();
-    finder.find_iter(text.as_bytes()).find_map(|start| {
-        let end = start + needle_length;
-        let found = text.get(start..end)?;
-        let before = text.get(..start)?.chars().next_back();
-        let after = text.get(end..)?.chars().next();
-        let open = joined(before, found.chars().next());
-        let close = joined(found.chars().next_back(), after);
-        (!open && !close).then_some(start..end)
-    })
+fn is_word(text: &str, start: usize, end: usize) -> bool {
+    let (Some(before), Some(found), Some(after)) =
+        (text.get(..start), text.get(start..end), text.get(end..))
+    else {
+        return false;
+    };
+    let open = joined(before.chars().next_back(), found.chars().next());
+    let close = joined(found.chars().next_back(), after.chars().next());
+    !open && !close
 }
 
 /// Whether two neighbouring characters belong to one word. Scripts without spaces between words
@@ -185,11 +235,17 @@ mod tests {
                 Item::Assistant { text: "assistant-only".into() },
                 Item::Call { call_id: "c".into(), tool: "find".into(), arguments: "{}".into() },
                 Item::Result { call_id: "c".into(), text: "C-1042 owes 5 to 東京支店".into() },
-                Item::Person { text: "and 5 more".into(), attachments: 0 },
+                Item::Person { text: "and 5 more\n> or K-77 and 15".into(), attachments: 0 },
             ],
         };
         let value = super::super::json::read(value).unwrap();
         assert_eq!(Texts::new(&conversation, &agent, &lists).trace(&value), expected);
+    }
+
+    fn find_in(result: &str, value: &str) -> FirstSeen {
+        let items = vec![Item::Result { call_id: "c".into(), text: result.into() }];
+        let (agent, lists) = (Agent::default(), Lists::default());
+        Texts::new(&Conversation { items }, &agent, &lists).trace(&Json::String(value.into()))
     }
 
     #[test]
@@ -197,6 +253,7 @@ mod tests {
         check("15", FirstSeen::User(1));
         check("5", FirstSeen::User(2));
         check(r#""C-1042""#, FirstSeen::User(1));
+        check(r#""K-77""#, FirstSeen::Pasted(2));
         check(r#""L-7""#, FirstSeen::Instructions);
         check("12", FirstSeen::Environment(1));
         check(r#""blue""#, FirstSeen::Allow(2));
@@ -206,6 +263,9 @@ mod tests {
         let result = |at| FirstSeen::Result { number: 1, tool: "find".into(), at };
         check(r#""owes""#, result(7..11));
         check(r#""東京""#, result(17..23));
+        let found = |text: &str| find_in(text, "z");
+        assert_eq!(found("a z b"), FirstSeen::Result { number: 1, tool: String::new(), at: 2..3 });
+        assert_eq!(found(&"z".repeat(5_000)), FirstSeen::Untraced);
         for untraced in ["true", "null", "[]", "{}", r#""""#, r#"" ""#] {
             check(untraced, FirstSeen::Untraced);
         }

@@ -31,12 +31,10 @@ impl ToolIdentity {
         }
     }
 
-    /// Whether both name one tool, whatever its definition.
+    /// Whether a call would name both alike, whatever their origins and definitions.
     #[must_use]
     pub fn same_name(&self, other: &Self) -> bool {
-        self.origin == other.origin
-            && self.server_label == other.server_label
-            && self.name == other.name
+        self.server_label == other.server_label && self.name == other.name
     }
 }
 

@@ -107,7 +107,7 @@ fn read(value: &Json, problems: &mut Vec<Problem>) -> Option<External> {
     };
     let case = Case {
         labels: Arc::new(labels),
-        call: Call::new("call", &tool.name, None, &write(arguments?)),
+        call: Call::new("call", &tool.name, None, &arguments?.to_string()),
         agent: Arc::new(Agent { instructions: instructions.to_owned(), tools: vec![tool] }),
         policy: Some(Arc::clone(&POLICY)),
         conversation: Conversation { items },
@@ -222,7 +222,7 @@ fn read_tool_calls(
         let name = call.required_string("name");
         let arguments = match call.required("arguments") {
             Some(Json::String(text)) => Some(text.clone()),
-            Some(object @ Json::Object(_)) => Some(write(object)),
+            Some(object @ Json::Object(_)) => Some(object.to_string()),
             Some(other) => {
                 call.report("arguments", wrong_type("an object or its text", other));
                 None
@@ -234,49 +234,6 @@ fn read_tool_calls(
             items.push(Item::Call { call_id: id.to_owned(), tool: name.to_owned(), arguments });
         }
     }
-}
-
-/// A value's text without spaces, numbers and the order of members as they were written.
-fn write(value: &Json) -> String {
-    let mut text = String::new();
-    write_value(value, &mut text);
-    text
-}
-
-fn write_value(value: &Json, text: &mut String) {
-    match value {
-        Json::Null => text.push_str("null"),
-        Json::Bool(true) => text.push_str("true"),
-        Json::Bool(false) => text.push_str("false"),
-        Json::Number(number) => text.push_str(number),
-        Json::String(string) => write_string(string, text),
-        Json::Array(items) => {
-            text.push('[');
-            for (index, item) in items.iter().enumerate() {
-                if index > 0 {
-                    text.push(',');
-                }
-                write_value(item, text);
-            }
-            text.push(']');
-        }
-        Json::Object(members) => {
-            text.push('{');
-            for (index, (key, member)) in members.iter().enumerate() {
-                if index > 0 {
-                    text.push(',');
-                }
-                write_string(key, text);
-                text.push(':');
-                write_value(member, text);
-            }
-            text.push('}');
-        }
-    }
-}
-
-fn write_string(string: &str, text: &mut String) {
-    text.push_str(&serde_json::Value::from(string).to_string());
 }
 
 #[cfg(test)]

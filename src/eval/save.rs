@@ -59,18 +59,13 @@ impl Header {
             product: env!("CARGO_PKG_VERSION").to_owned(),
             prompt_version: prompt::VERSION.to_owned(),
             prompt_digest: prompt::text_digest(),
-            detectors: detectors_version().to_owned(),
+            detectors: crate::decide::novelty::VERSION.to_owned(),
             judge: word.to_owned(),
             model,
             lists: lists_digest.to_owned(),
             views: views.iter().map(|view| view_word(*view).to_owned()).collect(),
         }
     }
-}
-
-/// The detectors' version.
-fn detectors_version() -> &'static str {
-    "unversioned"
 }
 
 /// The view's name in options, reports and saved runs.

@@ -171,25 +171,35 @@ impl ItemReader<'_> {
         self.text(value, "content")
     }
 
-    /// The text parts of a member, joined by line breaks, and how many parts are no text.
+    /// The text parts of a member, joined by line breaks (and U+FFFC, the character for an embedded
+    /// object, where other parts lie between), and how many parts are no text.
     fn text(&mut self, value: &Json, name: &str) -> (String, usize) {
         match value.get(name) {
             Some(Json::String(text)) => (text.clone(), 0),
             None | Some(Json::Null) => (String::new(), 0),
             Some(Json::Array(parts)) => {
-                let mut texts = Vec::new();
+                let mut texts = String::new();
                 let mut others = 0;
+                // What stands between two texts keeps a quote from joining them.
+                let mut between = 0;
                 for part in parts {
                     let kind = part.get("type").and_then(Json::as_str);
                     let text = part.get("text").and_then(Json::as_str);
                     match (kind, text) {
                         (Some("text" | "input_text" | "output_text"), Some(text)) => {
-                            texts.push(text);
+                            if !texts.is_empty() {
+                                texts.push_str(if between > 0 { "\n\u{FFFC}\n" } else { "\n" });
+                            }
+                            texts.push_str(text);
+                            between = 0;
                         }
-                        _ => others += 1,
+                        _ => {
+                            others += 1;
+                            between += 1;
+                        }
                     }
                 }
-                (texts.join("\n"), others)
+                (texts, others)
             }
             Some(other) => {
                 self.problem(Some(name), wrong_type("a string or a list of parts", other));

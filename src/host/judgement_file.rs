@@ -2,7 +2,7 @@
 //! `{"agent": {"instructions", "tools", "policy"}, "request": {…}}`
 
 use crate::decide::json;
-use crate::decide::walk::{Members, Problem, duplicates};
+use crate::decide::walk::{Members, Problem, duplicate_members, duplicates};
 use crate::host::agent::{self, AgentProblem, AgentVersion, ProblemCode, Reading};
 use crate::host::gateway::{self, Body, Scope};
 
@@ -25,6 +25,7 @@ pub fn parse(text: &str) -> Result<JudgementFile, Vec<AgentProblem>> {
     let mut rest = Vec::new();
     let mut problems = Vec::new();
     let mut version = None;
+    duplicate_members("$", &document.value, &mut rest);
     let (agent, request) = match Members::new("$", &document.value, &mut rest) {
         Some(mut members) => {
             let halves = (members.required_object("agent"), members.required_object("request"));

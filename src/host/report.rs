@@ -104,8 +104,8 @@ pub struct FindingReport {
 pub struct ProvenanceReport {
     /// JSON pointer of the argument.
     pub pointer: String,
-    /// `user`, `instructions`, `environment`, `allow`, `soft_deny`, `result`, `nowhere`, or
-    /// `untraced` for what is not looked for.
+    /// `user`, `pasted` (text that a person pasted into a message), `instructions`, `environment`,
+    /// `allow`, `soft_deny`, `result`, `nowhere`, or `untraced` for what is not looked for.
     pub source: &'static str,
     /// The source's number, from 1, where it has one.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -258,6 +258,7 @@ impl ProvenanceReport {
     fn new(traced: Traced) -> Self {
         let (source, index, tool) = match traced.first_seen {
             FirstSeen::User(number) => ("user", Some(number), None),
+            FirstSeen::Pasted(number) => ("pasted", Some(number), None),
             FirstSeen::Instructions => ("instructions", None, None),
             FirstSeen::Environment(number) => ("environment", Some(number), None),
             FirstSeen::Allow(number) => ("allow", Some(number), None),

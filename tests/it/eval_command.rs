@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use approver::cli::eval::{Backend, Streams, run};
 use approver::cli::{Cli, Command};
+use approver::decide;
 use approver::decide::verdict::{JudgeFailure, Reply, Tokens};
 use approver::judge::openai::Settings;
 use approver::judge::scripted::{Move, Scripted};
@@ -102,7 +103,7 @@ async fn eval(
     let Command::Eval { args, .. } = Cli::try_parse_from(&words)?.command else { panic!() };
     let (mut output, mut errors) = (Vec::new(), Vec::new());
     let streams = Streams { output: &mut output, errors: &mut errors, progress: false };
-    let code = run(args, || Ok(backend), interrupted, streams).await?;
+    let code = run(args, decide::Settings::default(), || Ok(backend), interrupted, streams).await?;
     let text = |bytes| {
         let text = String::from_utf8(bytes).unwrap();
         let text = text.replace(&format!("{}/", folder.display()), "");

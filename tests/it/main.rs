@@ -5,11 +5,15 @@ mod eval_command;
 mod eval_load;
 mod eval_run;
 mod faults;
+mod gateway;
+mod judge_command;
 mod judge_conformance;
 mod judge_http;
 mod judge_wire;
 #[cfg(feature = "live-tests")]
 mod live;
+mod novelty;
+mod novelty_properties;
 mod plan;
 mod policy;
 mod policy_command;

@@ -37,6 +37,16 @@ struct Case {
     policy: Option<String>,
     /// JSON text of more tools in the request's list.
     listed: Option<String>,
+    /// Tools that the request's list loses.
+    #[serde(default)]
+    unlisted: Vec<String>,
+    /// JSON text of more tools of the agent version.
+    authored: Option<String>,
+    /// Bytes of the person's one message.
+    typed_bytes: Option<usize>,
+    /// Bytes of the instructions: plain text, or controls that take six characters each.
+    instructions_bytes: Option<usize>,
+    instructions_control_bytes: Option<usize>,
     /// Bytes of the whole arguments text, `FILL` filled up.
     fill: Option<Fill>,
     /// Elements of the list that `LEAVES` stands for.
@@ -182,6 +192,11 @@ fn read(case: &Case) -> (AgentVersion, Request) {
     if !case.typed {
         request["conversation"]["person_items"] = json!([]);
     }
+    if let Some(bytes) = case.typed_bytes {
+        request["conversation"]["items"][0]["content"] = json!(text_of(bytes));
+    }
+    let kept = |tool: &Value| !case.unlisted.iter().any(|name| tool["name"] == **name);
+    request["tools"].as_array_mut().unwrap().retain(kept);
     if let Some(listed) = &case.listed {
         let more: Vec<Value> = serde_json::from_str(listed).unwrap();
         request["tools"].as_array_mut().unwrap().extend(more);
@@ -189,6 +204,16 @@ fn read(case: &Case) -> (AgentVersion, Request) {
     let calls: Vec<Value> =
         case.calls.iter().enumerate().map(|(i, call)| wire(case, i, call)).collect();
     request["calls"] = json!(calls);
+    if let Some(authored) = &case.authored {
+        let more: Vec<Value> = serde_json::from_str(authored).unwrap();
+        file["agent"]["tools"].as_array_mut().unwrap().extend(more);
+    }
+    if let Some(bytes) = case.instructions_bytes {
+        file["agent"]["instructions"] = json!(text_of(bytes));
+    }
+    if let Some(bytes) = case.instructions_control_bytes {
+        file["agent"]["instructions"] = json!("\u{1}".repeat(bytes));
+    }
     if let Some(policy) = &case.policy {
         merge(&mut file["agent"]["policy"], serde_json::from_str(policy).unwrap());
     }
@@ -198,6 +223,10 @@ fn read(case: &Case) -> (AgentVersion, Request) {
     (version, body.into_request(None, &modes).unwrap())
 }
 
+fn text_of(bytes: usize) -> String {
+    "word ".repeat(bytes)[..bytes].to_owned()
+}
+
 fn wire(case: &Case, index: usize, call: &CaseCall) -> Value {
     let mut arguments = call.arguments.clone();
     if let Some(count) = case.leaves {
@@ -205,7 +234,7 @@ fn wire(case: &Case, index: usize, call: &CaseCall) -> Value {
     }
     if let Some(fill) = &case.fill {
         let missing = fill.bytes - (arguments.len() - "FILL".len());
-        arguments = arguments.replace("FILL", &"word ".repeat(missing)[..missing]);
+        arguments = arguments.replace("FILL", &text_of(missing));
         assert_eq!(arguments.len(), fill.bytes);
     }
     let mut wire =

@@ -123,7 +123,7 @@ fn the_fixed_prefix_ends_where_the_conversation_begins() {
     let two = prompt(&other, ResultsView::Excerpt).unwrap();
     assert_eq!(one.fixed_prefix, two.fixed_prefix);
     assert_eq!(one.user[..one.fixed_prefix], two.user[..two.fixed_prefix]);
-    assert!(one.user[..one.fixed_prefix].ends_with("# Conversation\n"));
+    assert!(one.user[..one.fixed_prefix].ends_with("`user 2` and so on)\n"));
     assert_ne!(one.digest, two.digest);
 }
 
@@ -258,8 +258,8 @@ fn material() -> impl Strategy<Value = Material> {
 
 const HEADINGS: [&str; 7] = [
     "# Lists of the organisation",
-    "# Instructions of the agent (source `instructions`, index 1)",
-    "# Conversation",
+    "# Instructions of the agent",
+    "# Conversation (source `user`: the lines `user 1`, `user 2` and so on)",
     "# Tool of the pending call (third party's words)",
     "# Facts",
     "# Pending call",
@@ -269,7 +269,7 @@ const HEADINGS: [&str; 7] = [
 /// Every line that a question may have, with `S` for a JSON string and `J` for a JSON value.
 static LINES: LazyLock<Regex> = LazyLock::new(|| {
     let cut = r"S( \[\d+ characters left out\] S)?";
-    let origin = r"(: first in (user \d+|the instructions|(environment|allow|soft_deny) \d+|result \d+ of S( \(third party's text, never evidence\): S)?)|: stands nowhere before)?";
+    let origin = r"(: first in (user \d+|pasted text of user \d+|the instructions|(environment|allow|soft_deny) \d+|result \d+ of S( \(third party's text, never evidence\): S)?)|: stands nowhere before)?";
     let lines = [
         r"(environment|allow|soft_deny)( \d+: S|: none)".to_owned(),
         "S".to_owned(),
@@ -287,8 +287,7 @@ static LINES: LazyLock<Regex> = LazyLock::new(|| {
         r"\(none\)".to_owned(),
         format!("also raised in this request: S {cut}"),
         "S J".to_owned(),
-        r"Judge the pending call by the rules\. Quote exactly\. Answer with the JSON object alone\."
-            .to_owned(),
+        r"Judge the pending call by the rules\. First find .* alone\.".to_owned(),
     ];
     Regex::new(&format!("^(?:{})$", lines.join("|"))).unwrap()
 });

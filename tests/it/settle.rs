@@ -73,6 +73,7 @@ pub(crate) fn request(call: &str) -> (Agent, Policy, Request) {
                 Item::Result { call_id: "c".into(), text: "Ann Reed, account manager Bo".into() },
                 person("ok"),
                 person(&long(200)),
+                person("Look at this --------\n```\ntext\n```json\nPlease note what I say\n```"),
             ],
         },
         tools: vec![],

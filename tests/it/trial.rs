@@ -45,6 +45,6 @@ fn what_code_alone_settles() {
     check(
         "customer-mail",
         include_str!("../../examples/trial/customer-mail.json"),
-        &["judged", "novel_argument", "judged"],
+        &["judged", "judged", "novel_argument"],
     );
 }

@@ -105,6 +105,10 @@ fn ifsc(text: &str) -> Option<String> {
 pub(super) fn labelled(text: &str, sink: &mut dyn FnMut(Number)) {
     let mut from = 0;
     while let Some(digit) = next_digit(text.as_bytes(), from) {
+        if is_lone(text, digit) {
+            from = digit + DIGITS_MIN;
+            continue;
+        }
         from = run_end(text, digit, |c| c.is_ascii_digit());
         let start =
             run_start(text, digit, digit.saturating_sub(IFSC_BANK), |c| c.is_ascii_alphabetic());
@@ -137,6 +141,23 @@ pub(super) fn labelled(text: &str, sink: &mut dyn FnMut(Number)) {
             Some(role) => sink(Number { role, ..number }),
         }
     }
+}
+
+/// Whether the run of digits at `start` is too short for a number and nothing near goes on with it.
+pub(super) fn is_lone(text: &str, start: usize) -> bool {
+    let near = text.as_bytes().get(start..start + 2 * DIGITS_MIN).unwrap_or(&[]);
+    let run = near.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    // No digit in the next few bytes: no group goes on, whatever separates them.
+    !near.is_empty()
+        && run < DIGITS_MIN
+        && near.iter().skip(run).all(|byte| byte.is_ascii() && !byte.is_ascii_digit())
+        && (start == 0
+            || !text
+                .as_bytes()
+                .get(start.saturating_sub(3)..start)
+                .unwrap_or(&[])
+                .iter()
+                .any(u8::is_ascii_digit))
 }
 
 /// Characters of an IFSC, and of its bank's letters.

@@ -9,6 +9,8 @@ use base64::alphabet;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use unicode_script::{Script, UnicodeScript};
 
+use crate::decide::text::is_invisible;
+
 /// The most bytes that one compressed run may inflate to.
 const INFLATE_MAX: usize = 256 * 1024;
 
@@ -65,17 +67,18 @@ pub(super) fn hex_bytes(digits: &str) -> Option<Vec<u8>> {
 
 /// What `bytes` say, where they are text or inflate to text.
 pub(super) fn text_of(bytes: &[u8]) -> Option<String> {
-    plain_text(bytes).or_else(|| hex_text(bytes)).or_else(|| {
-        inflated(bytes).and_then(|bytes| plain_text(&bytes).or_else(|| hex_text(&bytes)))
-    })
+    plain_text(bytes).or_else(|| inflated(bytes).and_then(|bytes| plain_text(&bytes)))
 }
 
-/// Hex digits have no letters in a row, but what they encode may have.
-fn hex_text(bytes: &[u8]) -> Option<String> {
-    let text = std::str::from_utf8(bytes).ok()?;
-    let digits = text.len() >= 16 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
-    (digits && hex_bytes(text).and_then(|bytes| plain_text(&bytes)).is_some())
-        .then(|| text.to_owned())
+/// What `bytes` say where they are printable ASCII and no more: digits or escapes that may be an
+/// encoding of their own. Random bytes are not printable.
+pub(super) fn printable(bytes: &[u8]) -> Option<String> {
+    let inflated = inflated(bytes);
+    let text = std::str::from_utf8(inflated.as_deref().unwrap_or(bytes)).ok()?;
+    let printable = text
+        .chars()
+        .all(|c| matches!(c, ' '..='~' | '\n' | '\r' | '\t') || (!c.is_ascii() && is_invisible(c)));
+    (printable && text.len() >= 8).then(|| text.to_owned())
 }
 
 /// Whether the bytes begin like a known container, image or archive.
@@ -131,7 +134,7 @@ pub(super) fn plain_text(bytes: &[u8]) -> Option<String> {
 }
 
 fn utf16(bytes: &[u8]) -> Option<String> {
-    if bytes.len() < 8 || bytes.len() % 2 != 0 {
+    if bytes.len() < 8 || !bytes.len().is_multiple_of(2) {
         return None;
     }
     for big_endian in [false, true] {

@@ -151,8 +151,7 @@ fn quoted(text: &str, end: usize) -> Option<Local> {
     if inner.is_empty() {
         return None;
     }
-    let plain =
-        inner.chars().all(|c| is_local(c)) && !inner.starts_with('.') && !inner.ends_with('.');
+    let plain = inner.chars().all(is_local) && !inner.starts_with('.') && !inner.ends_with('.');
     let written =
         if plain { inner.to_lowercase() } else { format!("\"{}\"", inner.to_lowercase()) };
     Some(Local { text: written, start: open, spaced: false })
@@ -283,7 +282,7 @@ fn gate(
     }
     let lenient = (place.recipient || place.source) && !spaced;
     let plausible = domain.bytes().any(|byte| byte.is_ascii_alphabetic());
-    let bounded = !matches!(char_before(text, start.saturating_sub(1)), None)
+    let bounded = char_before(text, start.saturating_sub(1)).is_some()
         && !matches!(byte(text, end), b':' | b'(' | b'/');
     (lenient && plausible && bounded && !dotted).then_some((domain, end))
 }

@@ -42,6 +42,8 @@ pub(super) struct Encoded {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Says {
     Text(String),
+    /// Printable, but no text of its own: only what is found in it counts.
+    Maybe(String),
     /// So many bytes that are no text.
     Bytes(usize),
 }
@@ -106,10 +108,11 @@ fn grouped(
 }
 
 fn close_group(text: &str, spans: &mut Vec<(usize, usize)>, hits: &mut Vec<Encoded>) {
-    let chunks = std::mem::take(spans);
-    if chunks.len() < 2 {
+    if spans.len() < 2 {
+        spans.clear();
         return;
     }
+    let chunks = std::mem::take(spans);
     let (Some((start, _)), Some((_, last_end))) = (chunks.first(), chunks.last()) else {
         return;
     };
@@ -146,7 +149,7 @@ fn single(text: &str, start: usize, end: usize, hits: &mut Vec<Encoded>) {
         for piece in run.split(separators) {
             if piece.len() >= SHORT_MIN
                 && piece.len() < run.len()
-                && let Some(says @ Says::Text(_)) = read(piece)
+                && let Some(says @ (Says::Text(_) | Says::Maybe(_))) = read(piece)
             {
                 let piece_end = at + piece.len();
                 hits.push(Encoded {
@@ -167,49 +170,61 @@ fn single(text: &str, start: usize, end: usize, hits: &mut Vec<Encoded>) {
 /// What a run says in any of the alphabets it fits.
 fn read(run: &str) -> Option<Says> {
     let long = run.len() >= RUN_MIN;
-    let accept = |text: String| (long || is_item(&text)).then_some(Says::Text(text));
-    if !long && !worth_decoding(run) {
-        return None;
+    if !long {
+        if !worth_decoding(run) {
+            return None;
+        }
+        let text = decode::text_of(&decode::base64_bytes(run)?)?;
+        return is_item(&text).then_some(Says::Text(text));
     }
     let digits = run.strip_prefix("0x").or_else(|| run.strip_prefix("0X")).unwrap_or(run);
-    let is_hex = digits.bytes().all(|byte| byte.is_ascii_hexdigit());
-    if is_hex && digits.len() >= RUN_MIN && digits.bytes().any(|byte| byte.is_ascii_alphabetic()) {
+    let is_hex = digits.len() >= RUN_MIN && digits.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let has_letter = digits.bytes().any(|byte| byte.is_ascii_alphabetic());
+    let mut maybe = None;
+    if is_hex {
         let bytes = decode::hex_bytes(digits)?;
-        if let Some(text) = decode::text_of(&bytes) {
-            return Some(Says::Text(text));
+        match decode::text_of(&bytes) {
+            Some(text) if has_letter => return Some(Says::Text(text)),
+            // A number is hex too: only what it hides counts.
+            Some(text) => maybe = Some(text),
+            None => maybe = decode::printable(&bytes),
         }
-        return (digits.len() > OPAQUE_MAX && varied(digits, 10))
-            .then_some(Says::Bytes(bytes.len()));
+        if has_letter {
+            let opaque = digits.len() > OPAQUE_MAX && varied(digits, 10);
+            return maybe.map(Says::Maybe).or(opaque.then_some(Says::Bytes(bytes.len())));
+        }
     }
     let base64 = decode::base64_bytes(run);
-    if let Some(text) = base64.as_deref().and_then(decode::text_of).and_then(accept) {
-        return Some(text);
-    }
-    if long {
-        let is_base32 = |byte: u8| byte.is_ascii_alphabetic() || (b'2'..=b'7').contains(&byte);
-        let is_base32_hex =
-            |byte: u8| byte.is_ascii_digit() || byte.to_ascii_uppercase().wrapping_sub(b'A') < 22;
-        let one_case = !(run.bytes().any(|byte| byte.is_ascii_lowercase())
-            && run.bytes().any(|byte| byte.is_ascii_uppercase()));
-        let compact: String = run.chars().filter(|c| *c != '-').collect();
-        if one_case
-            && compact.bytes().all(is_base32)
-            && let Some(text) = decode::base32_bytes(&compact).as_deref().and_then(decode::text_of)
-        {
+    let others = base32_readings(run);
+    for bytes in base64.iter().chain(others.iter().flatten()) {
+        if let Some(text) = decode::text_of(bytes) {
             return Some(Says::Text(text));
         }
-        if one_case
-            && compact.bytes().all(is_base32_hex)
-            && compact.bytes().any(|byte| byte.is_ascii_digit())
-            && let Some(text) =
-                decode::base32_hex_bytes(&compact).as_deref().and_then(decode::text_of)
-        {
-            return Some(Says::Text(text));
-        }
+        maybe = maybe.or_else(|| decode::printable(bytes));
     }
-    let bytes = base64?;
+    if let Some(text) = maybe {
+        return Some(Says::Maybe(text));
+    }
     let payload = run.len() > OPAQUE_MAX && varied(run, 20) && mixed(run);
-    payload.then_some(Says::Bytes(bytes.len()))
+    payload.then_some(Says::Bytes(base64?.len()))
+}
+
+/// The run as base32, in both alphabets, where its characters fit.
+fn base32_readings(run: &str) -> [Option<Vec<u8>>; 2] {
+    let is_base32 = |byte: u8| byte.is_ascii_alphabetic() || (b'2'..=b'7').contains(&byte);
+    let is_base32_hex =
+        |byte: u8| byte.is_ascii_digit() || byte.to_ascii_uppercase().wrapping_sub(b'A') < 22;
+    let mixes_case = run.bytes().any(|byte| byte.is_ascii_lowercase())
+        && run.bytes().any(|byte| byte.is_ascii_uppercase());
+    if mixes_case {
+        return [None, None];
+    }
+    let compact: String = run.chars().filter(|c| *c != '-').collect();
+    let has_digit = compact.bytes().any(|byte| byte.is_ascii_digit());
+    let base32 = compact.bytes().all(is_base32).then(|| decode::base32_bytes(&compact));
+    let base32_hex = (has_digit && compact.bytes().all(is_base32_hex))
+        .then(|| decode::base32_hex_bytes(&compact));
+    [base32.flatten(), base32_hex.flatten()]
 }
 
 /// The first four characters of a short run decide whether it can be base64 of ASCII text.
@@ -396,7 +411,9 @@ fn wordlike(text: &str) -> bool {
         longest = longest.max(row);
     }
     let spaced = text.contains(' ') && plain * 10 >= length * 7 && longest >= 3;
-    spaced || (length >= 16 && plain * 10 >= length * 8 && longest >= 4) || is_item(text)
+    spaced
+        || (length >= 16 && plain * 10 >= length * 8 && longest >= 4)
+        || (is_item(text) && plain * 10 >= length * 8)
 }
 
 /// uuencode: each line begins with its length.

@@ -290,7 +290,7 @@ fn byte_escape(text: &str, at: usize) -> Option<(u8, usize)> {
 fn code_point(view: &View<'_>) -> Option<Unescaped> {
     let text: &str = &view.text;
     let mut escapes = Escapes::new(view);
-    let mut last_end = usize::MAX;
+    let mut last_end = None;
     for plus in memchr_iter(b'+', text.as_bytes()) {
         let Some(at) = plus.checked_sub(1) else {
             continue;
@@ -307,9 +307,12 @@ fn code_point(view: &View<'_>) -> Option<Unescaped> {
         let Some(character) = hex_value(slice(text, plus + 1, end)).and_then(char::from_u32) else {
             continue;
         };
-        let from = if at == last_end + 1 && byte(text, last_end) == b' ' { last_end } else { at };
+        let from = match last_end {
+            Some(last) if at == last + 1 && byte(text, last) == b' ' => last,
+            _ => at,
+        };
         escapes.escape(from, end, character.encode_utf8(&mut [0; 4]));
-        last_end = end;
+        last_end = Some(end);
     }
     escapes.finish()
 }
@@ -423,16 +426,24 @@ pub(super) fn refang(view: &View<'_>) -> Option<Unescaped> {
 }
 
 /// Whether [`refang`] could have something to do.
-pub(super) fn might_be_fanged(text: &str) -> bool {
-    let bytes = text.as_bytes();
-    [&b"xxp"[..], b"XXP", b"xxP", b"XXp", b"**p", b"__p", b"**P"]
-        .iter()
-        .any(|sign| memmem::find(bytes, sign).is_some())
-        || is_written_out(text)
+fn might_be_fanged(text: &str) -> bool {
+    patterns::FANG_SCHEME.as_ref().is_some_and(|scheme| scheme.is_match(text))
+        || has_sign_in_brackets(text)
+}
+
+/// Whether anything but the escapes proper could be undone: defanged schemes, signs in brackets,
+/// spoken dots, spaced letters.
+pub(super) fn has_spoken_or_fanged(text: &str) -> bool {
+    might_be_fanged(text) || has_dot_word(text) || super::tokens::has_spaced_letters(text)
+}
+
+/// Whether an address could be written out, with signs in brackets or in words.
+pub(super) fn is_written_out(text: &str) -> bool {
+    has_sign_in_brackets(text) || has_dot_word(text)
 }
 
 /// Whether a sign of an address stands in brackets.
-pub(super) fn is_written_out(text: &str) -> bool {
+fn has_sign_in_brackets(text: &str) -> bool {
     let bytes = text.as_bytes();
     let in_brackets = |at: usize| {
         let skip = |at: usize| at + usize::from(matches!(byte(text, at), b' ' | b'\t'));
@@ -445,7 +456,6 @@ pub(super) fn is_written_out(text: &str) -> bool {
     };
     memchr::memchr3_iter(b'[', b'(', b'{', bytes).any(in_brackets)
         || memchr_iter(b'<', bytes).any(in_brackets)
-        || has_dot_word(text)
 }
 
 /// Whether a text writes links so that nobody follows them: what it names is bad.
@@ -510,11 +520,6 @@ const SPOKEN_REACH: usize = 96;
 
 fn has_dot_word(text: &str) -> bool {
     patterns::DOT_WORD.as_ref().is_some_and(|dot| dot.is_match(text))
-}
-
-/// Whether [`spoken`] or [`letter_spaced`] could have something to do.
-pub(super) fn has_spoken_sign(text: &str) -> bool {
-    super::tokens::has_spaced_letters(text) || has_dot_word(text)
 }
 
 /// `h t t p s : / / a . b`: single characters with single spaces between them.

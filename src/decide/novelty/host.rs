@@ -128,6 +128,9 @@ pub(super) fn is_link(text: &str, start: usize, end: usize, place: Place) -> boo
     if matches!(before, Some('@' | '/' | '\\' | '$' | '%' | '#')) || byte(text, end) == b'@' {
         return false;
     }
+    if glued_to_escape(text, start) {
+        return false;
+    }
     // `{{user.email}}`: the name of a placeholder.
     if before == Some('{') && byte(text, end) == b'}' {
         return false;
@@ -155,7 +158,8 @@ pub(super) fn is_link(text: &str, start: usize, end: usize, place: Place) -> boo
             if file || matches!(before, Some('.' | '-' | '~')) {
                 return false;
             }
-            return !(tlds::is_word(last) && place.identifier) && !initials(name);
+            let member = tlds::is_word(last) && place.identifier;
+            return !member && !initials(name);
         }
         Follows::Code => return false,
         Follows::Nothing => {}
@@ -173,6 +177,30 @@ pub(super) fn is_link(text: &str, start: usize, end: usize, place: Place) -> boo
         return false;
     }
     !sentence_joint(name) && !part_number(name)
+}
+
+/// Whether an escape stands right before, or is taken for the name's beginning: `=40host.example`,
+/// `U+0040host.example`, `&#64;host.example`, `=` at the line's end. The decoded view has the name.
+fn glued_to_escape(text: &str, start: usize) -> bool {
+    let hex = |from: usize, length: usize| {
+        (from..from + length).all(|at| byte(text, at).is_ascii_hexdigit())
+    };
+    match byte_before(text, start) {
+        b'=' => hex(start, 2),
+        b'+' => hex(start, 4) && matches!(byte_before(text, start - 1), b'U' | b'u'),
+        b'\n' => {
+            let line_end =
+                if byte_before(text, start - 1) == b'\r' { start - 2 } else { start - 1 };
+            byte_before(text, line_end) == b'='
+        }
+        b';' => {
+            let name = run_start(text, start - 1, start.saturating_sub(12), |c| {
+                c.is_ascii_alphanumeric() || c == '#'
+            });
+            name < start - 1 && byte_before(text, name) == b'&'
+        }
+        _ => false,
+    }
 }
 
 /// `self.me`, `window.at`: the objects that code names most.

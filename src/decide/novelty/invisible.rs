@@ -257,7 +257,7 @@ fn only_flags(run: &str) -> bool {
     run.split(|c: char| !matches!(u32::from(c), 0x1F1E6..=0x1F1FF)).all(|group| {
         let letters: String =
             group.chars().filter_map(symbol_letter).map(|c| c.to_ascii_uppercase()).collect();
-        letters.len() % 2 == 0
+        letters.len().is_multiple_of(2)
             && letters.as_bytes().chunks_exact(2).all(|pair| {
                 std::str::from_utf8(pair).is_ok_and(super::iban_registry::is_country)
                     || matches!(pair, b"EU" | b"UN" | b"AC" | b"TA")

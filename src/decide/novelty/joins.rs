@@ -11,6 +11,8 @@ use crate::decide::json::Json;
 /// The longest piece and the longest joined text.
 const PIECE_MAX: usize = 256;
 const JOINED_MAX: usize = 16 * 1024;
+/// Members that are looked through for halves of an address.
+const HALVES_MAX: usize = 256;
 /// Members of which every order is tried.
 const ORDERED_MAX: usize = 4;
 
@@ -210,10 +212,12 @@ impl<'a> Scanner<'a> {
         let mut paths = Vec::new();
         let mut schemes = Vec::new();
         let mut ports = Vec::new();
-        for (key, value) in members {
+        let mut sorted: Vec<&'a (String, Json)> = members.iter().take(HALVES_MAX).collect();
+        sorted.sort_by(|left, right| left.0.cmp(&right.0));
+        for (key, value) in sorted {
             let text: &'a str = match value {
                 Json::String(text) | Json::Number(text)
-                    if text.len() <= PIECE_MAX && !text.contains(' ') =>
+                    if text.len() <= PIECE_MAX && !text.is_empty() && !text.contains(' ') =>
                 {
                     text
                 }

@@ -87,7 +87,7 @@ impl Finder<'_> {
             let run = slice(text, start, colon);
             self.remote(start, colon);
             let slashes = run_end(text, colon + 1, |c| matches!(c, '/' | '\\')) - (colon + 1);
-            let authority = slashes >= 2 && byte(text, colon + 1) == b'/' || slashes >= 2;
+            let authority = slashes >= 2;
             let Some(scheme) = link_form::scheme(run, authority) else {
                 continue;
             };
@@ -242,7 +242,7 @@ impl Finder<'_> {
                         || matches!(before, '"' | '\'' | '(' | '=' | '<' | '`' | '|' | ',')
                 }
             };
-            let host_end = run_end(text, at + 2, |c| host::is_host(c));
+            let host_end = run_end(text, at + 2, host::is_host);
             if !opens
                 || host_end == at + 2
                 || byte(text, host_end) != b'\\'

@@ -44,6 +44,9 @@ mod wallet;
 
 use super::json::Json;
 
+/// The detectors' version: raised with every change to what they find. Records and saved runs name it.
+pub const VERSION: &str = "1";
+
 /// The kinds of item that a detector finds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {

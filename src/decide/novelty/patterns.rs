@@ -21,6 +21,8 @@ macro_rules! patterns {
 patterns! {
     /// RFC 2047 encoded word; the third group is the start of the next one.
     ENCODED_WORD = r"=\?[A-Za-z0-9_.:*-]{1,40}\?([BbQq])\?([^?\s]{1,4096})\?=(?:[ \t\r\n]+(=\?))?";
+    /// A defanged scheme; the cheap test before [`FANG`].
+    FANG_SCHEME = r"(?-u)xxp|XXP|xxP|XXp|\*\*p|\*\*P|__p";
     /// A defanged scheme, or a sign in brackets.
     FANG = concat!(
         r"(?i)h(?:xx|\*\*|__)(ps?)\b",

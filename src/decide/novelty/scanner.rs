@@ -22,13 +22,15 @@ pub(super) const DECODE_DEPTH_MAX: usize = 4;
 /// Bytes that all decoded runs of a call may have together.
 pub(super) const DECODED_BYTES_MAX: usize = 2 * 1024 * 1024;
 /// Bytes that all views of a call may have together, beyond the arguments themselves.
-pub(super) const VIEW_BYTES_MAX: usize = 12 * 1024 * 1024;
+pub(super) const VIEW_BYTES_MAX: usize = 8 * 1024 * 1024;
 /// Bytes of sources that looking up encoded runs may read.
 const LOOK_UP_BYTES_MAX: usize = 512 * 1024 * 1024;
 /// Findings that are listed one by one.
 const FINDINGS_MAX: usize = 2_000;
 /// The longest item and the longest text as found that a finding keeps.
 const ITEM_MAX: usize = 4 * 1024;
+/// Findings among which a number that is told again is looked for.
+const NEAR: usize = 16;
 
 /// The longest recipient that is read without its white space.
 const FOLDED_MAX: usize = 320;
@@ -93,7 +95,10 @@ pub(super) struct Scanner<'a> {
     known: &'a Known,
     pub(super) path: Vec<Step<'a>>,
     findings: Vec<Finding>,
-    listed: BTreeSet<(Kind, String, String)>,
+    /// What was listed, by the number of the text that it stood in.
+    listed: BTreeSet<(Kind, String, usize)>,
+    /// Texts scanned so far.
+    texts: usize,
     spent: BTreeSet<Spent>,
     view_bytes: usize,
     decoded_bytes: usize,
@@ -121,6 +126,7 @@ impl<'a> Scanner<'a> {
             path: Vec::new(),
             findings: Vec::new(),
             listed: BTreeSet::new(),
+            texts: 0,
             spent: BTreeSet::new(),
             view_bytes: VIEW_BYTES_MAX,
             decoded_bytes: DECODED_BYTES_MAX,
@@ -192,6 +198,9 @@ impl<'a> Scanner<'a> {
     pub(super) fn text(&mut self, text: Text<'_>) -> Holds {
         let mut holds = Holds::Nothing;
         let original = text.original.unwrap_or(text.text);
+        if text.depth == 0 {
+            self.texts += 1;
+        }
         if text.seams.is_none() {
             let mut channels = Vec::new();
             invisible::find(text.text, &mut |channel| channels.push(channel));
@@ -315,6 +324,8 @@ impl<'a> Scanner<'a> {
         let tokens = tokens::find(shows);
         let mut emails = Vec::new();
         email::find(shows, place, &mut |email| emails.push(email));
+        let addresses: Vec<(usize, usize)> =
+            emails.iter().map(|email| (email.start, email.end)).collect();
         for email in emails {
             if !counts(email.start, email.end) {
                 continue;
@@ -334,6 +345,12 @@ impl<'a> Scanner<'a> {
             self.spend(Spent::NestedLinks);
         }
         for link in links {
+            // The domain of an address is no link of its own.
+            let after = addresses.partition_point(|(_, end)| *end < link.end);
+            let inside = addresses.get(after).is_some_and(|(start, _)| *start < link.start);
+            if inside && !link.scheme_written {
+                continue;
+            }
             if !counts(link.start, link.end)
                 || (text.seams.is_some() && !link.scheme_written && link.path.is_empty())
             {
@@ -535,7 +552,7 @@ impl<'a> Scanner<'a> {
             return;
         }
         let item = bank::item(&account.number, bank.map(|bank| &bank.number));
-        self.push_at(Kind::BankAccount, item, account.pointer.clone(), &account.found, None);
+        self.push_at(Kind::BankAccount, item, account.pointer.clone(), &account.found);
     }
 
     fn encoded(&mut self, run: &Encoded, found: &str, text: Text<'_>) -> Holds {
@@ -543,6 +560,7 @@ impl<'a> Scanner<'a> {
             return Holds::Item;
         }
         match &run.says {
+            Says::Maybe(says) => return self.decoded(says, found, text),
             Says::Bytes(count) => self.push(Kind::Encoded, format!("bytes:{count}"), found, None),
             Says::Text(says) => {
                 if text.depth >= DECODE_DEPTH_MAX {
@@ -564,23 +582,19 @@ impl<'a> Scanner<'a> {
     }
 
     /// Scans what a run or a channel says.
-    fn decoded(&mut self, says: &str, found: &str, text: Text<'_>) {
+    fn decoded(&mut self, says: &str, found: &str, text: Text<'_>) -> Holds {
         let Some(left) = self.decoded_bytes.checked_sub(says.len()) else {
             self.spend(Spent::DecodedBytes);
-            return;
+            return Holds::Nothing;
         };
         self.decoded_bytes = left;
         if text.depth >= DECODE_DEPTH_MAX {
             self.spend(Spent::DecodeDepth);
-            return;
+            return Holds::Nothing;
         }
-        self.text(Text {
-            text: says,
-            place: Place { is_key: false, identifier: false, ..text.place },
-            original: Some(found),
-            seams: None,
-            depth: text.depth + 1,
-        });
+        let place = Place { is_key: false, identifier: false, ..text.place };
+        let depth = text.depth + 1;
+        self.text(Text { text: says, place, original: Some(found), seams: None, depth })
     }
 
     fn resembling_email(&self, address: &str, hides: bool) -> Option<Resemblance> {
@@ -631,29 +645,47 @@ impl<'a> Scanner<'a> {
         found: &str,
         resembles: Option<Resemblance>,
     ) {
+        if self.is_full() || !self.list(kind, &item) {
+            return;
+        }
         let pointer = self.pointer();
-        self.push_at(kind, item, pointer, found, resembles);
+        self.add(kind, &item, pointer, found, resembles);
     }
 
-    fn push_at(
+    fn push_at(&mut self, kind: Kind, item: String, pointer: String, found: &str) {
+        let told = |finding: &Finding| {
+            finding.kind == kind && finding.item == item && finding.pointer == pointer
+        };
+        if self.is_full() || self.findings.iter().rev().take(NEAR).any(told) {
+            return;
+        }
+        self.add(kind, &item, pointer, found, None);
+    }
+
+    fn is_full(&mut self) -> bool {
+        let full = self.findings.len() >= FINDINGS_MAX;
+        if full {
+            self.spend(Spent::Findings);
+        }
+        full
+    }
+
+    /// Whether the item is new for this text.
+    fn list(&mut self, kind: Kind, item: &str) -> bool {
+        self.listed.insert((kind, head(item, ITEM_MAX).to_owned(), self.texts))
+    }
+
+    fn add(
         &mut self,
         kind: Kind,
-        item: String,
+        item: &str,
         pointer: String,
         found: &str,
         resembles: Option<Resemblance>,
     ) {
-        if self.findings.len() >= FINDINGS_MAX {
-            self.spend(Spent::Findings);
-            return;
-        }
-        let item = head(&item, ITEM_MAX).to_owned();
-        if !self.listed.insert((kind, item.clone(), pointer.clone())) {
-            return;
-        }
         self.findings.push(Finding {
             kind,
-            item,
+            item: head(item, ITEM_MAX).to_owned(),
             pointer,
             found: head(found, ITEM_MAX).to_owned(),
             resembles,

@@ -333,6 +333,10 @@ fn digit_chains(text: &str, numbers: &mut BTreeSet<String>) -> Vec<Number> {
     let mut chains = Vec::new();
     let mut from = 0;
     while let Some(start) = next_digit(text.as_bytes(), from) {
+        if bank::is_lone(text, start) {
+            from = start + bank::DIGITS_MIN;
+            continue;
+        }
         let mut groups: Vec<(usize, usize)> = Vec::new();
         let mut at = start;
         loop {

@@ -27,7 +27,9 @@ pub(super) fn find(text: &str) -> Vec<(usize, usize)> {
         let chunk = bytes.get(chunk_start..chunk_end).unwrap_or(&[]);
         // One byte of the chunk before belongs to the judgement of the first byte.
         let with_before = bytes.get(chunk_start.saturating_sub(1)..chunk_end).unwrap_or(chunk);
-        if at < chunk_end && (has_inner_sign(with_before) || has_long_stretch(chunk)) {
+        if at < chunk_end
+            && (has_inner_sign(with_before) || has_long_stretch(bytes, chunk_start, chunk_end))
+        {
             let mut start = chunk_start.max(at);
             while start > at && is_token(byte_before(text, start)) {
                 start -= 1;
@@ -66,11 +68,25 @@ fn has_inner_sign(bytes: &[u8]) -> bool {
     })
 }
 
-/// Eight bytes in a row, at a multiple of eight, without white space: every stretch of fifteen has
-/// them.
-fn has_long_stretch(chunk: &[u8]) -> bool {
-    chunk.chunks_exact(8).any(|eight| eight.iter().fold(true, |all, byte| all & (*byte > b' ')))
+/// A stretch of [`STRETCH_MIN`] without white space that touches the chunk at `start`. It holds eight
+/// bytes at a multiple of eight, and only where these are free of white space the rest is read.
+fn has_long_stretch(bytes: &[u8], start: usize, end: usize) -> bool {
+    let chunk = bytes.get(start..end).unwrap_or(&[]);
+    chunk.chunks_exact(8).enumerate().any(|(index, eight)| {
+        if !eight.iter().fold(true, |all, byte| all & (*byte > b' ')) {
+            return false;
+        }
+        let at = start + index * 8;
+        let is_dark = |at: usize| bytes.get(at).is_some_and(|byte| *byte > b' ');
+        let after = (at + 8..at + 8 + STRETCH_MIN).take_while(|at| is_dark(*at)).count();
+        let before =
+            (1..=STRETCH_MIN).take_while(|back| at.checked_sub(*back).is_some_and(is_dark)).count();
+        before + 8 + after >= STRETCH_MIN
+    })
 }
+
+/// The shortest stretch of small letters alone that could be encoded.
+const STRETCH_MIN: usize = 16;
 
 /// Whether single characters stand between single spaces, five or more in a row.
 pub(super) fn has_spaced_letters(text: &str) -> bool {

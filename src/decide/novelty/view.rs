@@ -11,11 +11,31 @@ use super::bytes::{floor_boundary, slice};
 /// One stretch of a view: from `out` up to the next piece.
 #[derive(Debug, Clone, Copy)]
 struct Piece {
-    out: usize,
-    raw_start: usize,
-    raw_end: usize,
+    out: u32,
+    raw_start: u32,
+    raw_end: u32,
     /// Whether the stretch stands in the original byte for byte.
     exact: bool,
+}
+
+impl Piece {
+    // Offsets are 32 bits wide to halve the memory; a text past 4 GiB is cut off long before.
+    fn new(out: usize, raw_start: usize, raw_end: usize, exact: bool) -> Self {
+        let narrow = |offset: usize| u32::try_from(offset).unwrap_or(u32::MAX);
+        Piece { out: narrow(out), raw_start: narrow(raw_start), raw_end: narrow(raw_end), exact }
+    }
+
+    const fn out(self) -> usize {
+        self.out as usize
+    }
+
+    const fn raw_start(self) -> usize {
+        self.raw_start as usize
+    }
+
+    const fn raw_end(self) -> usize {
+        self.raw_end as usize
+    }
 }
 
 /// A text to search, and where its parts stand in the original.
@@ -45,20 +65,20 @@ impl<'t> View<'t> {
             return (start, end);
         }
         let from = match self.piece_at(start) {
-            Some(piece) if piece.exact => piece.raw_start + (start - piece.out),
-            Some(piece) => piece.raw_start,
+            Some(piece) if piece.exact => piece.raw_start() + (start - piece.out()),
+            Some(piece) => piece.raw_start(),
             None => start,
         };
         let to = match self.piece_at(end.saturating_sub(1)) {
-            Some(piece) if piece.exact => piece.raw_start + (end - piece.out),
-            Some(piece) => piece.raw_end,
+            Some(piece) if piece.exact => piece.raw_start() + (end - piece.out()),
+            Some(piece) => piece.raw_end(),
             None => end,
         };
         (from, to.max(from))
     }
 
     fn piece_at(&self, at: usize) -> Option<&Piece> {
-        let after = self.pieces.partition_point(|piece| piece.out <= at);
+        let after = self.pieces.partition_point(|piece| piece.out() <= at);
         self.pieces.get(after.checked_sub(1)?)
     }
 }
@@ -115,7 +135,7 @@ impl<'v, 't> Rewriter<'v, 't> {
         }
         self.out.push_str(slice(&self.from.text, start, to));
         if self.from.pieces.is_empty() {
-            self.pieces.push(Piece { out: base, raw_start: start, raw_end: to, exact: true });
+            self.pieces.push(Piece::new(base, start, to, true));
         } else {
             let mut at = start;
             while at < to {
@@ -123,17 +143,20 @@ impl<'v, 't> Rewriter<'v, 't> {
                 let Some(piece) = self.from.pieces.get(self.piece_cursor) else {
                     break;
                 };
-                let end =
-                    self.from.pieces.get(self.piece_cursor + 1).map_or(to, |next| next.out.min(to));
-                let inside = at.saturating_sub(piece.out);
+                let end = self
+                    .from
+                    .pieces
+                    .get(self.piece_cursor + 1)
+                    .map_or(to, |next| next.out().min(to));
+                let inside = at.saturating_sub(piece.out());
                 let raw_start =
-                    if piece.exact { piece.raw_start + inside } else { piece.raw_start };
-                self.pieces.push(Piece {
-                    out: base + (at - start),
+                    if piece.exact { piece.raw_start() + inside } else { piece.raw_start() };
+                self.pieces.push(Piece::new(
+                    base + (at - start),
                     raw_start,
-                    raw_end: piece.raw_end,
-                    exact: piece.exact,
-                });
+                    piece.raw_end(),
+                    piece.exact,
+                ));
                 at = end.max(at + 1);
             }
         }
@@ -141,7 +164,7 @@ impl<'v, 't> Rewriter<'v, 't> {
     }
 
     fn advance_piece(&mut self, at: usize) {
-        while self.from.pieces.get(self.piece_cursor + 1).is_some_and(|next| next.out <= at) {
+        while self.from.pieces.get(self.piece_cursor + 1).is_some_and(|next| next.out() <= at) {
             self.piece_cursor += 1;
         }
     }
@@ -163,7 +186,7 @@ impl<'v, 't> Rewriter<'v, 't> {
             self.hidden_cursor += 1;
         }
         if !with.is_empty() {
-            self.pieces.push(Piece { out: base, raw_start, raw_end, exact: false });
+            self.pieces.push(Piece::new(base, raw_start, raw_end, false));
             self.out.push_str(with);
         }
         self.cursor = to;

@@ -41,7 +41,9 @@ pub(super) fn all<'t>(text: &'t str, side: Side, bytes: &mut usize) -> Views<'t>
     };
     let mut seen = vec![Seen { view: first, spelled: Vec::new(), depth: 0 }];
     let mut exhausted = false;
-    if !has_escape(text) && seen.first().is_none_or(|first| !has_escape(&first.view.text)) {
+    if !has_escape(text, side)
+        && seen.first().is_none_or(|first| !has_escape(&first.view.text, side))
+    {
         return Views { seen, exhausted };
     }
     let arguments: [Transform; 3] = [escapes::refang, escapes::spoken, escapes::letter_spaced];
@@ -77,10 +79,9 @@ pub(super) fn all<'t>(text: &'t str, side: Side, bytes: &mut usize) -> Views<'t>
 }
 
 /// Whether any transform could have something to do; most texts end here.
-fn has_escape(text: &str) -> bool {
+fn has_escape(text: &str, side: Side) -> bool {
     let bytes = text.as_bytes();
     memchr::memchr3(b'%', b'&', b'\\', bytes).is_some()
         || memchr::memchr2(b'=', b'+', bytes).is_some()
-        || escapes::might_be_fanged(text)
-        || escapes::has_spoken_sign(text)
+        || (side == Side::Argument && escapes::has_spoken_or_fanged(text))
 }

@@ -43,6 +43,12 @@ pub(super) fn find(
 fn cards(text: &str, place: Place, sink: &mut dyn FnMut(Wallet)) {
     let mut from = 0;
     while let Some(start) = next_digit(text.as_bytes(), from) {
+        // Fifteen digits are not in fifteen bytes of prose.
+        let near = text.as_bytes().get(start..start + 15).unwrap_or(&[]);
+        if near.iter().filter(|byte| byte.is_ascii_digit()).count() < 10 {
+            from = super::bytes::run_end(text, start, |c| c.is_ascii_digit()).max(start + 1);
+            continue;
+        }
         let mut digits = String::new();
         let mut at = start;
         let mut end = start;
@@ -116,7 +122,7 @@ fn luhn(digits: &str) -> bool {
             }
         })
         .sum();
-    sum % 10 == 0
+    sum.is_multiple_of(10)
 }
 
 fn addresses(text: &str, tokens: &[(usize, usize)], sink: &mut dyn FnMut(Wallet)) {

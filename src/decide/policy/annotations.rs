@@ -49,7 +49,10 @@ struct Hints {
 #[must_use]
 pub fn floor(tool: &Tool, settings: &OperatorSettings) -> Floor {
     let (class, source, trusted) = match read(tool) {
-        Reading::Hints(hints) => (Some(hints.class()), ClassSource::Annotations, true),
+        Reading::Hints(hints) => match (hints.class(), settings.least_class(tool)) {
+            (said, Some(least)) if said < least => (Some(least), ClassSource::Catalogue, true),
+            (said, _) => (Some(said), ClassSource::Annotations, true),
+        },
         Reading::Unreliable => (Some(Class::Write), ClassSource::UnreliableAnnotations, false),
         Reading::Absent => match (tool.origin, settings.catalogue_class(tool)) {
             // A server that says nothing has said what MCP's defaults say.
@@ -160,7 +163,10 @@ fn read(tool: &Tool) -> Reading {
     // Saving such a tool is refused, so this one was stored before anybody checked.
     let incomplete =
         tool.origin == Origin::Function && REQUIRED.iter().any(|name| hint(name).is_none());
-    if !well_formed || incomplete {
+    // Two readers may take another of two members, at any depth.
+    let mut repeated = Vec::new();
+    duplicates("", value, &mut repeated);
+    if !well_formed || incomplete || !repeated.is_empty() {
         return Reading::Unreliable;
     }
     Reading::Hints(Hints {

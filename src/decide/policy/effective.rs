@@ -131,7 +131,11 @@ fn matching_rules<'policy>(policy: Option<&'policy Policy>, tool: &Tool) -> Vec<
         .into_iter()
         .flat_map(|policy| &policy.rules)
         .filter(|rule| {
-            matches(&rule.pattern, &tool.name)
+            // A class that is meant for a server's tool is not an author's to take by its name.
+            let claimed = qualified.is_none()
+                && rule.pattern.starts_with("mcp__")
+                && matches!(rule.effect, Effect::Class(_));
+            (!claimed && matches(&rule.pattern, &tool.name))
                 || qualified.as_deref().is_some_and(|name| matches(&rule.pattern, name))
         })
         .collect()

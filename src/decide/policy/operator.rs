@@ -67,12 +67,21 @@ impl OperatorSettings {
             Origin::Builtin | Origin::Catalog => {}
             Origin::Function | Origin::Connector => return None,
         }
-        let always = ALWAYS_WRITE.contains(&tool.name.as_str()).then_some(Class::Write);
         self.catalogue
             .iter()
             .filter(|entry| entry.name == tool.name)
             .map(|entry| entry.class)
-            .chain(always)
+            .chain(self.least_class(tool))
             .max()
+    }
+
+    /// What a built-in tool is at least, whatever its annotations say: a shell that calls itself
+    /// read-only is none.
+    pub(super) fn least_class(&self, tool: &Tool) -> Option<Class> {
+        let builtin = match tool.origin {
+            Origin::Builtin | Origin::Catalog => true,
+            Origin::Function | Origin::Connector => false,
+        };
+        (builtin && ALWAYS_WRITE.contains(&tool.name.as_str())).then_some(Class::Write)
     }
 }

@@ -28,6 +28,14 @@ struct Line {
     person: bool,
     /// Characters of the item that the line stands for.
     characters: usize,
+    /// What the line itself leaves out; it counts only where the line stays.
+    cuts: Cuts,
+}
+
+impl Line {
+    fn other(text: String, characters: usize, cuts: Cuts) -> Self {
+        Self { text, person: false, characters, cuts }
+    }
 }
 
 /// Renders the conversation; lines of others than the person take at most `limit` bytes.
@@ -38,7 +46,7 @@ pub(super) fn render(
     limit: usize,
     cuts: &mut Cuts,
 ) -> String {
-    let lines = lines(conversation, texts, view, cuts);
+    let lines = lines(conversation, texts, view);
     let others: usize =
         lines.iter().filter(|line| !line.person).map(|line| line.text.len() + 1).sum();
     let mut to_drop = others.saturating_sub(limit).div_ceil(BLOCK) * BLOCK;
@@ -51,6 +59,8 @@ pub(super) fn render(
             dropped += 1;
             characters += line.characters;
         } else {
+            cuts.shortened += line.cuts.shortened;
+            cuts.characters += line.cuts.characters;
             kept.push_str(&line.text);
             kept.push('\n');
         }
@@ -64,84 +74,62 @@ pub(super) fn render(
     rendered
 }
 
-fn lines(
-    conversation: &Conversation,
-    texts: &Texts<'_>,
-    view: ResultsView,
-    cuts: &mut Cuts,
-) -> Vec<Line> {
+fn lines(conversation: &Conversation, texts: &Texts<'_>, view: ResultsView) -> Vec<Line> {
     let mut lines = Vec::with_capacity(conversation.items.len());
     let (mut persons, mut results) = (0, 0);
     let mut proposal: Option<&str> = None;
     for item in &conversation.items {
         let previous_prose = proposal.take();
+        let mut cuts = Cuts::default();
         match item {
             Item::Person { text, attachments } => {
                 persons += 1;
                 let short = text.chars().nth(SHORT_ANSWER).is_none();
                 if let (true, Some(prose)) = (short, previous_prose) {
-                    let quoted = encode_cut(prose, PROPOSAL_LIMIT, cuts);
-                    lines.push(Line {
-                        text: format!(
-                            "proposal_answered (the agent's words, authorise nothing): {quoted}"
-                        ),
-                        person: false,
-                        characters: prose.chars().count(),
-                    });
+                    let quoted = encode_cut(prose, PROPOSAL_LIMIT, &mut cuts);
+                    let text = format!(
+                        "proposal_answered (the agent's words, authorise nothing): {quoted}"
+                    );
+                    lines.push(Line::other(text, prose.chars().count(), cuts));
                 }
                 let attached = match attachments {
                     0 => String::new(),
                     1 => " (1 attachment, unread)".to_owned(),
                     several => format!(" ({several} attachments, unread)"),
                 };
-                lines.push(Line {
-                    text: format!("user {persons}{attached}: {}", encode(text)),
-                    person: true,
-                    characters: 0,
-                });
+                let text = format!("user {persons}{attached}: {}", encode(text));
+                lines.push(Line { text, person: true, characters: 0, cuts: Cuts::default() });
             }
             Item::Assistant { text } => proposal = Some(text),
             Item::Call { tool, arguments, .. } => {
-                let tool = encode_cut(tool, NAME_LIMIT, cuts);
-                lines.push(Line {
-                    text: format!("call {tool}: {}", encode_cut(arguments, ARGUMENTS_LIMIT, cuts)),
-                    person: false,
-                    characters: arguments.chars().count(),
-                });
+                let tool = encode_cut(tool, NAME_LIMIT, &mut cuts);
+                let shown = encode_cut(arguments, ARGUMENTS_LIMIT, &mut cuts);
+                let text = format!("call {tool}: {shown}");
+                lines.push(Line::other(text, arguments.chars().count(), cuts));
             }
             Item::Result { text, .. } => {
                 results += 1;
                 let name = texts.results().get(results - 1).map_or("", |result| result.tool);
-                let name = encode_cut(name, NAME_LIMIT, cuts);
+                let name = encode_cut(name, NAME_LIMIT, &mut cuts);
                 let size = text.chars().count();
                 let shown = match view {
                     ResultsView::Excerpt | ResultsView::Provenance => String::new(),
-                    ResultsView::Text => format!(": {}", encode_cut(text, RESULT_LIMIT, cuts)),
+                    ResultsView::Text => format!(": {}", encode_cut(text, RESULT_LIMIT, &mut cuts)),
                 };
-                lines.push(Line {
-                    text: format!("result {results} of {name}, {size} characters{shown}"),
-                    person: false,
-                    characters: size,
-                });
+                let text = format!("result {results} of {name}, {size} characters{shown}");
+                lines.push(Line::other(text, size, cuts));
             }
             Item::Other { role, text } => {
                 let size = text.chars().count();
-                lines.push(Line {
-                    text: format!(
-                        "message in the {role}'s role, not typed by the user, {size} characters"
-                    ),
-                    person: false,
-                    characters: size,
-                });
+                let text = format!(
+                    "message in the {role}'s role, not typed by the user, {size} characters"
+                );
+                lines.push(Line::other(text, size, cuts));
             }
             Item::Opaque => {
                 // What lies between a proposal and its answer unseen does not part them.
                 proposal = previous_prose;
-                lines.push(Line {
-                    text: "item of another kind".to_owned(),
-                    person: false,
-                    characters: 0,
-                });
+                lines.push(Line::other("item of another kind".to_owned(), 0, cuts));
             }
         }
     }

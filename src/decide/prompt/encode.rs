@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 
-use crate::decide::json::Json;
+use crate::decide::json::{Json, Notation, write_number};
 use crate::decide::text::{head, needs_escape, tail};
 
 /// `text` as a JSON string. Letters of every script stay readable. Escaped are JSON's own
@@ -52,41 +52,11 @@ fn escape(character: char, encoded: &mut String) {
 #[must_use]
 pub fn encode_json(value: &Json) -> String {
     let mut encoded = String::new();
-    encode_json_into(value, &mut encoded);
+    ENCODED.write(value, &mut encoded);
     encoded
 }
 
-fn encode_json_into(value: &Json, encoded: &mut String) {
-    match value {
-        Json::Null => encoded.push_str("null"),
-        Json::Bool(true) => encoded.push_str("true"),
-        Json::Bool(false) => encoded.push_str("false"),
-        Json::Number(number) => encoded.push_str(number),
-        Json::String(text) => encode_into(text, encoded),
-        Json::Array(items) => {
-            encoded.push('[');
-            for (index, item) in items.iter().enumerate() {
-                if index > 0 {
-                    encoded.push(',');
-                }
-                encode_json_into(item, encoded);
-            }
-            encoded.push(']');
-        }
-        Json::Object(members) => {
-            encoded.push('{');
-            for (index, (key, member)) in members.iter().enumerate() {
-                if index > 0 {
-                    encoded.push(',');
-                }
-                encode_into(key, encoded);
-                encoded.push(':');
-                encode_json_into(member, encoded);
-            }
-            encoded.push('}');
-        }
-    }
-}
+const ENCODED: Notation = Notation { string: encode_into, number: write_number, sorted: false };
 
 /// What was left out of a prompt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

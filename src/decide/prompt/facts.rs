@@ -1,9 +1,9 @@
 //! The tail of a question: the tool, the facts that code found, the other calls, the call itself.
 
-use super::ResultsView;
 use super::encode::{Cuts, encode, encode_cut, encode_json};
+use super::{Pending, ResultsView};
 use crate::decide::eligibility::EligibleClass;
-use crate::decide::json::{Json, Leaf};
+use crate::decide::json::Json;
 use crate::decide::provenance::{FirstSeen, Texts};
 use crate::decide::request::{Annotations, Call, Tool};
 use crate::decide::text::{head, tail};
@@ -22,15 +22,9 @@ const VALUE_LIMIT: usize = 60;
 const EXCERPT_CHARACTERS: usize = 160;
 /// Bytes of another call's arguments that stay.
 const OTHER_ARGUMENTS_LIMIT: usize = 256;
-/// Leaves that are listed: as many as an answer can number.
-pub(super) const LISTED_LEAVES: usize = 64;
 
 pub(super) fn tool(tool: &Tool, cuts: &mut Cuts) -> String {
-    let label = tool
-        .server_label
-        .as_ref()
-        .map_or_else(String::new, |label| format!(" of server {}", encode(label)));
-    let mut text = format!("name: {}{label}\n", encode(&tool.name));
+    let mut text = format!("name: {}\n", named(&tool.name, tool.server_label.as_deref()));
     if let Some(description) = &tool.description {
         text.push_str(&format!(
             "description: {}\n",
@@ -49,6 +43,12 @@ pub(super) fn tool(tool: &Tool, cuts: &mut Cuts) -> String {
     text
 }
 
+/// A tool's name, and whose it is: two servers may have tools of one name.
+fn named(name: &str, server_label: Option<&str>) -> String {
+    let label = server_label.map(|label| format!(" of server {}", encode(label)));
+    format!("{}{}", encode(name), label.unwrap_or_default())
+}
+
 /// Small values stand as JSON, large ones as a cut string of their text.
 fn json_cut(value: &Json, limit: usize, cuts: &mut Cuts) -> String {
     let whole = encode_json(value);
@@ -57,8 +57,7 @@ fn json_cut(value: &Json, limit: usize, cuts: &mut Cuts) -> String {
 
 pub(super) fn facts(
     class: EligibleClass,
-    leaves: &[Leaf<'_>],
-    first_seen: &[FirstSeen],
+    pending: &Pending<'_>,
     texts: &Texts<'_>,
     view: ResultsView,
     cuts: &mut Cuts,
@@ -68,17 +67,17 @@ pub(super) fn facts(
         EligibleClass::Write => "a write",
     };
     let mut text = format!("The call is {class}. 0 is the call as such; its leaves:\n");
-    for (index, (leaf, seen)) in leaves.iter().zip(first_seen).take(LISTED_LEAVES).enumerate() {
+    for (index, (leaf, seen)) in pending.leaves.iter().zip(pending.first_seen).enumerate() {
         let number = index + 1;
         let pointer = encode_cut(&leaf.pointer, POINTER_LIMIT, cuts);
         let value = leaf_value(leaf.value);
         text.push_str(&format!("{number} {pointer} {value}{}\n", origin(seen, texts, view)));
     }
-    match leaves.len().saturating_sub(LISTED_LEAVES) {
+    match pending.leaf_count.saturating_sub(pending.leaves.len()) {
         0 => {}
         more => text.push_str(&format!("[{more} more leaves]\n")),
     }
-    if leaves.is_empty() {
+    if pending.leaves.is_empty() {
         text.push_str("(none)\n");
     }
     text
@@ -93,6 +92,7 @@ fn leaf_value(value: &Json) -> String {
 fn origin(seen: &FirstSeen, texts: &Texts<'_>, view: ResultsView) -> String {
     match seen {
         FirstSeen::User(number) => format!(": first in user {number}"),
+        FirstSeen::Pasted(number) => format!(": first in pasted text of user {number}"),
         FirstSeen::Instructions => ": first in the instructions".to_owned(),
         FirstSeen::Environment(number) => format!(": first in environment {number}"),
         FirstSeen::Allow(number) => format!(": first in allow {number}"),
@@ -130,7 +130,7 @@ fn excerpt(text: &str, start: usize, end: usize) -> String {
 pub(super) fn other_calls<'a>(others: impl Iterator<Item = &'a Call>, cuts: &mut Cuts) -> String {
     let mut text = String::new();
     for other in others {
-        let name = encode(&other.tool);
+        let name = named(&other.tool, other.server_label.as_deref());
         let arguments = encode_cut(&other.arguments_text, OTHER_ARGUMENTS_LIMIT, cuts);
         text.push_str(&format!("also raised in this request: {name} {arguments}\n"));
     }
@@ -138,7 +138,8 @@ pub(super) fn other_calls<'a>(others: impl Iterator<Item = &'a Call>, cuts: &mut
 }
 
 pub(super) fn pending_call(tool: &Tool, arguments: &Json) -> String {
-    format!("{} {}\n", encode(&tool.name), encode_json(arguments))
+    let name = named(&tool.name, tool.server_label.as_deref());
+    format!("{name} {}\n", encode_json(arguments))
 }
 
 #[cfg(test)]

@@ -156,8 +156,10 @@ pub struct Pending<'a> {
     pub arguments: &'a Json,
     /// The tool's definition.
     pub tool: &'a Tool,
-    /// The arguments' leaves, in order.
+    /// The arguments' first leaves, in order: those that an answer can number.
     pub leaves: &'a [Leaf<'a>],
+    /// How many leaves there are in all.
+    pub leaf_count: usize,
     /// Where each leaf's value was first seen.
     pub first_seen: &'a [FirstSeen],
     /// Every call of the request, this one among them.
@@ -177,7 +179,7 @@ pub fn build(
     if pending.call.arguments_text.len() > MAX_CALL {
         return Err(TooLarge::Call);
     }
-    if eligible.class() == EligibleClass::Write && pending.leaves.len() > MAX_NUMBERS {
+    if eligible.class() == EligibleClass::Write && pending.leaf_count > MAX_NUMBERS {
         return Err(TooLarge::Leaves);
     }
     let rendered = prefix.rendered.as_ref().map_err(|too_large| *too_large)?;
@@ -187,8 +189,7 @@ pub fn build(
     user.push_str(template.before_tool);
     user.push_str(&facts::tool(pending.tool, &mut cuts));
     user.push_str(template.before_facts);
-    let (class, leaves, first_seen) = (eligible.class(), pending.leaves, pending.first_seen);
-    user.push_str(&facts::facts(class, leaves, first_seen, texts, prefix.view, &mut cuts));
+    user.push_str(&facts::facts(eligible.class(), &pending, texts, prefix.view, &mut cuts));
     let others = pending.request_calls.iter().filter(|other| !std::ptr::eq(*other, pending.call));
     user.push_str(&facts::other_calls(others, &mut cuts));
     user.push_str(template.before_call);

@@ -15,6 +15,10 @@ use crate::decide::text::quotable;
 /// source.
 const MIN_QUOTE: usize = 8;
 
+/// Letters and digits below which a quote means nothing, unless it is its whole source: a row of
+/// dashes says nothing.
+const MIN_LETTERS: usize = 4;
+
 /// The texts that may authorise, in the form in which quotes are compared; gathered once a request.
 #[derive(Debug, Clone)]
 pub struct Sources {
@@ -94,7 +98,9 @@ impl Sources {
         if length == 0 || !whole.contains(&quote) {
             return Err(Unsupported::QuoteAbsent);
         }
-        if length < MIN_QUOTE && whole.chars().count() > length {
+        let letters = quote.chars().filter(|character| character.is_alphanumeric()).count();
+        let short = length < MIN_QUOTE || letters < MIN_LETTERS;
+        if short && whole.chars().count() > length {
             return Err(Unsupported::QuoteTooShort);
         }
         if runs.iter().any(|run| run.contains(&quote)) {
@@ -128,7 +134,7 @@ pub struct Evidence {
     pub source: Source,
     /// The source's number, from 1.
     pub index: usize,
-    /// The judge's quote.
+    /// The judge's quote, in the form in which it was compared.
     pub quote: String,
     /// JSON pointers (RFC 6901) of what it supports; the empty pointer is the call as such.
     pub covers: Vec<String>,
@@ -191,5 +197,5 @@ fn evidence(basis: &Basis, pointers: &[String]) -> Evidence {
             Some(index) => pointers.get(index).cloned(),
         })
         .collect();
-    Evidence { source: basis.source, index: basis.index, quote: basis.quote.clone(), covers }
+    Evidence { source: basis.source, index: basis.index, quote: quotable(&basis.quote), covers }
 }

@@ -9,6 +9,7 @@ mod pasted;
 
 pub use answer::Source;
 pub use evidence::{Evidence, Sources, Supported};
+pub(in crate::decide) use pasted::own_words;
 
 use super::eligibility::EligibleClass;
 use super::reason::Reason;
