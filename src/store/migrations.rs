@@ -23,17 +23,30 @@ impl Migration {
     pub(super) fn for_sqlite(&self) -> String {
         // Strict tables know INTEGER and BLOB alone.
         let typed = self.text.replace("BIGINT", "INTEGER").replace("BYTEA", "BLOB");
-        let mut live = String::with_capacity(typed.len());
-        let mut rest = typed.as_str();
-        while let Some((before, marked)) = rest.split_once("/*sqlite:") {
-            live.push_str(before);
-            let (words, after) = marked.split_once("*/").unwrap_or((marked, ""));
-            live.push_str(words);
-            rest = after;
-        }
-        live.push_str(rest);
-        live
+        // What is PostgreSQL's alone goes first: it may hold comments of its own.
+        let shared = replace_between(&typed, "/*postgres*/", "/*end*/", |_| "");
+        replace_between(&shared, "/*sqlite:", "*/", |words| words)
     }
+}
+
+/// The text with everything from `open` to `close` replaced by what `keep` makes of what stands
+/// between them.
+fn replace_between(
+    text: &str,
+    open: &str,
+    close: &str,
+    keep: impl for<'a> Fn(&'a str) -> &'a str,
+) -> String {
+    let mut replaced = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((before, opened)) = rest.split_once(open) {
+        let (between, after) = opened.split_once(close).unwrap_or((opened, ""));
+        replaced.push_str(before);
+        replaced.push_str(keep(between));
+        rest = after;
+    }
+    replaced.push_str(rest);
+    replaced
 }
 
 #[cfg(test)]
@@ -55,7 +68,7 @@ mod tests {
             let tables = text.matches("CREATE TABLE").count();
             assert!(tables > 0);
             assert_eq!(text.matches("STRICT").count(), tables);
-            assert!(!text.contains("/*"));
+            assert!(!text.contains("/*") && !text.contains("STORAGE"), "{text}");
         }
     }
 }

@@ -1,5 +1,6 @@
 -- Tables of the service, in PostgreSQL's words. For SQLite the words in `/*sqlite: … */` become
--- live, BIGINT is INTEGER and BYTEA is BLOB (src/store/migrations.rs).
+-- live, what stands between `/*postgres*/` and `/*end*/` goes, BIGINT is INTEGER and BYTEA is BLOB
+-- (src/store/migrations.rs).
 --
 -- Times are milliseconds since 1970. Truth values are 0 and 1. A column that may be empty text
 -- instead of NULL says so: keys hold no NULL.
@@ -228,3 +229,8 @@ CREATE TABLE sealed (
     ciphertext BYTEA NOT NULL,
     PRIMARY KEY (created_at, approval, part)
 ) /*sqlite: STRICT */;
+/*postgres*/
+-- Ciphertext cannot be compressed, and the usual input of a call fits into its row.
+ALTER TABLE sealed ALTER COLUMN ciphertext SET STORAGE EXTERNAL;
+ALTER TABLE sealed SET (toast_tuple_target = 4080);
+/*end*/
