@@ -290,6 +290,7 @@ const SHAPES: &[Shape] = &[
     ("hex of text", |n| repeated("73656e64206974", n)),
     ("one digit run", |n| repeated("4", n)),
     ("digits in groups", |n| repeated("4111 ", n)),
+    ("eights in groups", |n| repeated("01110011 ", n)),
     ("IBAN-like run", |n| repeated("DE12", n)),
     ("IBAN-like groups", |n| repeated("DE12 5001 0517 0648 4898 90 ", n)),
     ("account 12345678 ", |n| repeated("account 12345678 ", n)),
@@ -305,6 +306,8 @@ const SHAPES: &[Shape] = &[
     ("CJK prose", |n| {
         repeated("\u{8bf7}\u{628a}\u{4f1a}\u{8bae}\u{6539}\u{5230}\u{ff0c}\u{3002}", n)
     }),
+    ("data:text/plain,", |n| repeated("data:text/plain,", n)),
+    ("sip:sip:", |n| repeated("sip:", n)),
     ("data:,", |n| repeated("data:,%41", n)),
     ("fields of 8 bytes", |n| {
         Json::Object(

@@ -19,13 +19,14 @@
 //! | [`files`] | files that a person names, read up to a limit |
 //! | [`host`] | others' formats in and out, one adapter a file |
 //! | [`judge`] | the trait of whoever answers a question, and its implementations |
+//! | [`store`] | what the service will keep, on SQLite and PostgreSQL: approvals, decisions, turns, grants, tokens |
 //! | [`service`] | plan → ask → settle for one request, with deadlines and contained panics |
 //! | [`eval`] | fixtures and external cases → runs → figures |
 //! | [`config`] | file, environment and flags, resolved once |
 //! | [`cli`] | one command a file |
 //!
 //! A module uses only those above it in this table, down to [`decide`], which uses nothing of ours;
-//! `host` and `judge` know [`decide`] and not each other, and [`files`] is for the last three alone (`tests/it/tidy.rs` holds that).
+//! `host`, `judge` and `store` know [`decide`] and not each other, and [`files`] is for the last three alone (`tests/it/tidy.rs` holds that).
 //!
 //! To add a detector or a gate: a file in its folder, a line in its `mod.rs`, a fixture. A reason: a
 //! variant in [`decide::reason::Reason`], and the compiler finds the rest. A judge: a file in
@@ -44,3 +45,4 @@ pub mod files;
 pub mod host;
 pub mod judge;
 pub mod service;
+pub mod store;

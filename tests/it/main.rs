@@ -23,5 +23,6 @@ mod prompts;
 mod readme;
 mod service;
 mod settle;
+mod store;
 mod tidy;
 mod trial;

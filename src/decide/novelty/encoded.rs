@@ -497,7 +497,12 @@ fn uuencoded_line(line: &str) -> Option<Vec<u8>> {
 
 /// `data:text/plain,the%20door…`: a body that is not base64 is percent-encoded text.
 fn data_uris(text: &str, hits: &mut Vec<Encoded>) {
+    let mut done = 0;
     for at in memmem::find_iter(text.as_bytes(), b"data:") {
+        // A URI inside the body of another was decoded with it.
+        if at < done {
+            continue;
+        }
         let rest = slice(text, at + 5, text.len());
         let head = slice(rest, 0, super::bytes::floor_boundary(rest, 128));
         if !super::link_form::is_data(head) {
@@ -513,6 +518,7 @@ fn data_uris(text: &str, hits: &mut Vec<Encoded>) {
         let end = run_end(text, body_start, |c| {
             !c.is_whitespace() && !matches!(c, '"' | '\'' | '`' | '<' | '>' | ')')
         });
+        done = end;
         let body = slice(text, body_start, end);
         if !body.contains('%') {
             continue;

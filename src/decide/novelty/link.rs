@@ -49,6 +49,8 @@ pub(super) fn find(text: &str, place: Place, sink: &mut dyn FnMut(Link)) -> Look
         token_start: usize::MAX,
         token_end: 0,
         nested: 0,
+        opaque_end: 0,
+        opaque_nested: 0,
     };
     finder.schemes();
     finder.slashes();
@@ -68,6 +70,8 @@ struct Finder<'t> {
     token_start: usize,
     token_end: usize,
     nested: usize,
+    opaque_end: usize,
+    opaque_nested: usize,
 }
 
 impl Finder<'_> {
@@ -137,6 +141,16 @@ impl Finder<'_> {
     /// `tel:`, `javascript:`, `data:`: schemes without an authority.
     fn opaque(&mut self, scheme: &str, start: usize, rest: usize) {
         let text = self.text;
+        // Inside another such link only so many are looked at: each reaches to the token's end.
+        if rest <= self.opaque_end {
+            self.opaque_nested += 1;
+            if self.opaque_nested > NESTED_MAX {
+                self.looked = Looked::BudgetSpent;
+                return;
+            }
+        } else {
+            self.opaque_nested = 0;
+        }
         let end = match scheme {
             "tel" | "sms" | "callto" | "fax" => {
                 let mut end = run_end(text, rest, |c| {
@@ -166,6 +180,7 @@ impl Finder<'_> {
         };
         let ceiling = super::bytes::floor_boundary(text, start + LINK_MAX);
         let end = end.min(ceiling);
+        self.opaque_end = end.max(self.opaque_end);
         if let Some(link) = link_form::opaque(scheme, slice(text, rest, end), start, end) {
             self.links.push(link);
         }

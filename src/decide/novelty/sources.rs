@@ -111,7 +111,8 @@ impl Known {
         });
         let mut labelled = Vec::new();
         bank::labelled(text, &mut |number| labelled.push(number));
-        let chains = digit_chains(text, numbers);
+        digit_runs(text, numbers);
+        let chains = digit_chains(text);
         for number in &labelled {
             numbers.insert(number.digits.clone());
         }
@@ -328,8 +329,8 @@ fn has_below(targets: &BTreeSet<String>, path: &str) -> bool {
     })
 }
 
-/// Every run of digits, and neighbouring groups joined; the whole chains are returned for pairing.
-fn digit_chains(text: &str, numbers: &mut BTreeSet<String>) -> Vec<Number> {
+/// The numbers of a text, for pairing a bank's with an account's.
+fn digit_chains(text: &str) -> Vec<Number> {
     let mut chains = Vec::new();
     let mut from = 0;
     while let Some(start) = next_digit(text.as_bytes(), from) {
@@ -337,11 +338,34 @@ fn digit_chains(text: &str, numbers: &mut BTreeSet<String>) -> Vec<Number> {
             from = start + bank::DIGITS_MIN;
             continue;
         }
-        let mut groups: Vec<(usize, usize)> = Vec::new();
+        from = run_end(text, start, |c| c.is_ascii_digit());
+        if let Some(number) = bank::chain(text, start, Role::Unknown)
+            && number.written.len() >= bank::DIGITS_MIN
+            && !byte_before(text, start).is_ascii_alphabetic()
+        {
+            // Where a chain stops, the next number may begin.
+            from = number.end.max(from);
+            chains.push(number);
+        }
+    }
+    chains
+}
+
+/// Every run of digits, and neighbouring groups joined. Each group is read once.
+fn digit_runs(text: &str, numbers: &mut BTreeSet<String>) {
+    let mut groups: Vec<(usize, usize)> = Vec::new();
+    let mut from = 0;
+    while let Some(start) = next_digit(text.as_bytes(), from) {
+        if bank::is_lone(text, start) {
+            from = start + bank::DIGITS_MIN;
+            continue;
+        }
+        groups.clear();
         let mut at = start;
         loop {
             let end = run_end(text, at, |c| c.is_ascii_digit());
             groups.push((at, end));
+            from = end;
             let mut next = end;
             let mut separators = 0;
             while let Some(character) = char_at(text, next) {
@@ -354,7 +378,6 @@ fn digit_chains(text: &str, numbers: &mut BTreeSet<String>) -> Vec<Number> {
                 next += character.len_utf8();
             }
             if next == end || !byte(text, next).is_ascii_digit() {
-                from = end.max(start + 1);
                 break;
             }
             at = next;
@@ -362,31 +385,21 @@ fn digit_chains(text: &str, numbers: &mut BTreeSet<String>) -> Vec<Number> {
         for first in 0..groups.len() {
             let mut joined = String::new();
             for (group_start, group_end) in groups.iter().skip(first).take(JOINED_GROUPS) {
-                joined.push_str(slice(text, *group_start, *group_end));
-                if joined.len() > JOINED_DIGITS {
+                if joined.len() + (group_end - group_start) > JOINED_DIGITS {
                     break;
                 }
+                joined.push_str(slice(text, *group_start, *group_end));
                 if joined.len() >= bank::DIGITS_MIN {
                     numbers.insert(bank::comparable(&joined));
                 }
             }
         }
         // One digit each: `9 8 7 6 …` as a whole, however many groups.
-        if groups.len() > JOINED_GROUPS
-            && groups.iter().all(|(from, to)| to - from == 1)
-            && groups.len() <= JOINED_DIGITS
+        let single = |(from, to): &(usize, usize)| to - from == 1;
+        if (JOINED_GROUPS + 1..=JOINED_DIGITS).contains(&groups.len()) && groups.iter().all(single)
         {
             let joined: String = groups.iter().map(|(from, to)| slice(text, *from, *to)).collect();
             numbers.insert(bank::comparable(&joined));
         }
-        if let Some(number) = bank::chain(text, start, Role::Unknown)
-            && number.written.len() >= 5
-            && !byte_before(text, start).is_ascii_alphabetic()
-        {
-            // The chain may stop before its last group, where the next number begins.
-            from = number.end.max(start + 1);
-            chains.push(number);
-        }
     }
-    chains
 }

@@ -1,0 +1,151 @@
+//! The second transaction of a judgement: all outcomes of a request, or nothing.
+
+use super::rows::{self, OutcomeColumns};
+use super::{End, Operation, Sql, Statement, statement};
+use crate::store::wake::Key;
+use crate::store::{
+    Facts, NewApproval, NewCallOutcome, NewOutcome, Record, Recorded, Standing, StoreError, Ticket,
+};
+
+impl Operation for Record {
+    type Output = Recorded;
+    const DOING: &'static str = "recording a judgement";
+
+    async fn run(&self, sql: &mut dyn Sql) -> Result<End<Recorded>, StoreError> {
+        if !approvals(&self.calls).all(|approval| self.owns(&approval.facts)) {
+            let source = "an approval does not belong to the request".into();
+            return Err(StoreError::Failed { doing: Self::DOING, source });
+        }
+        let mut statements = Vec::with_capacity(self.calls.len() * 3 + 3);
+        if self.escalations > 0 {
+            statements.push(self.count_escalations());
+        }
+        if self.used != self.ticket.reserved {
+            statements.push(self.settle_counts());
+        }
+        let request_at = statements.len();
+        statements.push(self.finish_request());
+        let mut calls: Vec<&NewOutcome> = self.calls.iter().collect();
+        calls.sort_by(|left, right| left.call_id.cmp(&right.call_id));
+        for call in &calls {
+            statements.push(self.finish_call(call));
+        }
+        let calls_at = request_at + 1..statements.len();
+        for approval in approvals(&self.calls) {
+            statements.push(rows::insert_approval(&approval.facts, &approval.standing));
+            statements.push(statement!(
+                "INSERT INTO sealed (created_at, approval, part, key_id, ciphertext) \
+                 VALUES ($1, $2, 'input', $3, $4)",
+                approval.facts.created_at,
+                &approval.facts.id,
+                &approval.input.key_id,
+                approval.input.ciphertext.as_slice(),
+            ));
+        }
+        let mut answers = sql.batch(statements).await?;
+        let request = answers.get_mut(request_at).and_then(Vec::pop);
+        let Some(mut request) = request else {
+            return Ok(End::Undo(Recorded::Superseded));
+        };
+        let begun = request.integer("request's calls")?;
+        let finished = answers.get(calls_at).unwrap_or_default();
+        let all = finished.iter().all(|rows| !rows.is_empty());
+        if !all || i64::try_from(self.calls.len()) != Ok(begun) {
+            let source = "the calls are not those that were begun".into();
+            return Err(StoreError::Failed { doing: Self::DOING, source });
+        }
+        sql.wake(Key::Request(self.ticket.request.clone()));
+        // Nobody can wait for an approval whose id nobody knows: what a listing shows as waiting is
+        // news, what was decided as it was recorded is not.
+        for approval in approvals(&self.calls) {
+            if approval.standing == Standing::Pending {
+                let [_, conversation, organisation] = rows::changes(&approval.facts);
+                sql.wake(conversation);
+                sql.wake(organisation);
+            }
+        }
+        Ok(End::Keep(Recorded::Done))
+    }
+}
+
+impl Record {
+    /// Whether an approval stands where the request does: what the ticket may record is one
+    /// organisation's, one conversation's and one turn's.
+    fn owns(&self, facts: &Facts) -> bool {
+        let Ticket { organisation, surface, conversation, turn, .. } = &self.ticket;
+        facts.organisation == *organisation
+            && facts.surface == *surface
+            && facts.conversation == *conversation
+            && facts.turn == *turn
+    }
+
+    fn count_escalations(&self) -> Statement {
+        statement!(
+            "UPDATE conversations SET escalations = escalations + $4 \
+             WHERE organisation = $1 AND surface = $2 AND id = $3",
+            &self.ticket.organisation,
+            &self.ticket.surface,
+            &self.ticket.conversation,
+            self.escalations,
+        )
+    }
+
+    /// What was reserved and not used is the turn's again.
+    fn settle_counts(&self) -> Statement {
+        let (used, reserved) = (self.used, self.ticket.reserved);
+        statement!(
+            "UPDATE turns SET judged = judged + $5, sandbox_calls = sandbox_calls + $6, \
+             sandbox_seconds = sandbox_seconds + $7 \
+             WHERE organisation = $1 AND surface = $2 AND conversation = $3 AND id = $4",
+            &self.ticket.organisation,
+            &self.ticket.surface,
+            &self.ticket.conversation,
+            &self.ticket.turn,
+            i64::from(used.judged) - i64::from(reserved.judged),
+            i64::from(used.sandbox_calls) - i64::from(reserved.sandbox_calls),
+            i64::from(used.sandbox_seconds) - i64::from(reserved.sandbox_seconds),
+        )
+    }
+
+    fn finish_request(&self) -> Statement {
+        statement!(
+            "UPDATE requests SET recorded_at = $4, judged = 0, sandbox_calls = 0, \
+             sandbox_seconds = 0 \
+             WHERE id = $1 AND organisation = $2 AND attempt = $3 AND recorded_at IS NULL \
+             RETURNING calls",
+            &self.ticket.request,
+            &self.ticket.organisation,
+            self.ticket.attempt,
+            self.now,
+        )
+    }
+
+    /// Only what is approved or waits can be repeated; the rest forgets what identified it.
+    fn finish_call(&self, call: &NewOutcome) -> Statement {
+        let OutcomeColumns { word, detail, seconds } = OutcomeColumns::of(&call.outcome);
+        statement!(
+            "UPDATE calls SET outcome = $6, detail = $7, timeout_seconds = $8, \
+             identity = CASE WHEN $6 = 'approval' THEN identity ELSE NULL END \
+             WHERE organisation = $1 AND surface = $2 AND conversation = $3 AND turn = $4 \
+             AND call_id = $5 AND request = $9 AND outcome IS NULL RETURNING call_id",
+            &self.ticket.organisation,
+            &self.ticket.surface,
+            &self.ticket.conversation,
+            &self.ticket.turn,
+            &call.call_id,
+            word,
+            detail,
+            seconds,
+            &self.ticket.request,
+        )
+    }
+}
+
+fn approvals(calls: &[NewOutcome]) -> impl Iterator<Item = &NewApproval> {
+    calls.iter().filter_map(|call| match &call.outcome {
+        NewCallOutcome::Approval(approval) => Some(&**approval),
+        NewCallOutcome::Execute
+        | NewCallOutcome::ExecuteSandboxed { .. }
+        | NewCallOutcome::Blocked(_) => None,
+    })
+}
