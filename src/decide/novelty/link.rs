@@ -61,7 +61,7 @@ pub(super) fn find(text: &str, place: Place, sink: &mut dyn FnMut(Link)) -> Look
     finder.shares();
     finder.names();
     let looked = finder.looked;
-    finder.links.sort_by_key(|link| (link.start, usize::MAX - link.end));
+    finder.links.sort_by_key(|link| link.start);
     finder.links.into_iter().for_each(sink);
     looked
 }
@@ -140,7 +140,8 @@ impl Finder<'_> {
         } else {
             Around::Text
         };
-        link_end::find(self.text, start, ceiling, around)
+        let ends = link_end::find(self.text, start, ceiling, around);
+        if around == Around::Text { ends } else { Ends { cut: ends.whole, ..ends } }
     }
 
     /// Adds a link with an authority that goes on to `ends`; `rest` is what follows its scheme.
@@ -151,8 +152,8 @@ impl Finder<'_> {
         ends: Ends,
         accept: impl Fn(Link) -> Option<Link>,
     ) {
-        // A source means the link up to the sign that ends it for a reader as well.
-        let cut = (self.place.source && ends.cut < ends.whole).then_some(ends.cut);
+        // In a sentence both may be meant; the shorter one first, as it is the better name of both.
+        let cut = (ends.cut < ends.whole).then_some(ends.cut);
         for end in cut.into_iter().chain([ends.whole]) {
             let link = link_form::absolute(scheme, slice(self.text, rest, end), start, end);
             if let Some(link) = link.and_then(&accept) {
