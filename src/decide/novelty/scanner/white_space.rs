@@ -38,11 +38,13 @@ impl Scanner<'_> {
         holds
     }
 
-    /// Browsers drop tabs and line breaks inside a link. A list of links on lines is not that.
+    /// Browsers drop tabs and line breaks inside a link. A list of links on lines is not that, and a
+    /// link on a line of its own only in a field that is not for one link.
     pub(super) fn without_breaks(&mut self, text: Text<'_>, original: &str) -> Holds {
         let mut plain = false;
         let _ = link::find(text.text, text.place, &mut |link| plain |= link::is_plain(&link));
-        if plain {
+        let one_link = text.place.only_host && text.text.matches("://").count() == 1;
+        if plain && !one_link {
             return Holds::Nothing;
         }
         let mut dropped = String::with_capacity(text.text.len());
