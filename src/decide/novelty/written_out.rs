@@ -158,31 +158,33 @@ pub(super) fn letter_spaced(view: &View<'_>) -> Option<Unescaped> {
             }
             _ => space + 1,
         };
-        let mut letters = Vec::new();
+        let mut letters = 0;
         let mut at = start;
         while let Some(character) = char_at(text, at) {
             let end = at + character.len_utf8();
             if character.is_whitespace() || !matches!(byte(text, end), 0 | b' ' | b'\n') {
                 break;
             }
-            letters.push((at, end));
+            letters += 1;
             at = end + 1;
             if byte(text, end) != b' ' {
                 break;
             }
         }
         done = at.max(space + 1);
-        if letters.len() >= outline::LETTERS_MIN {
-            for (index, (from, to)) in letters.iter().enumerate() {
-                if index == 0 {
-                    rewriter.keep_to(*to);
-                } else {
-                    rewriter.replace_to(*to, slice(text, *from, *to));
+        if letters >= outline::LETTERS_MIN {
+            rewriter.keep_to(start);
+            let mut from = start;
+            while from < at
+                && let Some(character) = char_at(text, from)
+            {
+                let end = from + character.len_utf8();
+                rewriter.keep_to(end);
+                from = end + 1;
+                // The space behind it goes; behind the last one another word may begin.
+                if byte(text, end) == b' ' {
+                    rewriter.replace_to(from, "");
                 }
-            }
-            // What follows the last single character belongs to it: `: / / evil.test / x`.
-            if at < text.len() && byte(text, at - 1) == b' ' {
-                rewriter.replace_to(at, "");
             }
         }
     }
