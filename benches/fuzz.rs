@@ -4,6 +4,8 @@
 //! and shows the input, to become a fixture.
 #![expect(clippy::print_stdout, reason = "a run prints its result")]
 
+#[path = "../tests/it/fuzz/clock.rs"]
+mod clock;
 #[path = "../tests/it/fuzz/random.rs"]
 mod random;
 #[path = "../tests/it/fuzz/targets.rs"]

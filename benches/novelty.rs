@@ -7,14 +7,17 @@
 #![expect(clippy::print_stdout, reason = "a benchmark prints its result")]
 
 use std::hint::black_box;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use approver::decide::json::Json;
 use approver::decide::novelty::{Sources, ToolText, scan};
 
+#[path = "../tests/it/fuzz/clock.rs"]
+mod clock;
 #[path = "../tests/it/fuzz/shapes.rs"]
 mod shapes;
 
+use clock::now;
 use shapes::{SHAPES, arguments};
 
 const MEBIBYTE: usize = 1024 * 1024;
@@ -48,19 +51,6 @@ fn shortest(runs: usize, mut run: impl FnMut()) -> Duration {
         })
         .min()
         .unwrap_or_default()
-}
-
-/// Time that this thread had a processor, so that other work on the machine does not count; where
-/// the system does not tell, time on the clock.
-fn now() -> Duration {
-    static START: std::sync::LazyLock<Instant> = std::sync::LazyLock::new(Instant::now);
-    // Linux counts a thread's time at its ticks, and exactly when it gives the processor up.
-    std::thread::yield_now();
-    let on_processor = std::fs::read_to_string("/proc/thread-self/schedstat")
-        .ok()
-        .and_then(|text| text.split(' ').next()?.parse().ok())
-        .map(Duration::from_nanos);
-    on_processor.unwrap_or_else(|| START.elapsed())
 }
 
 fn mebibytes_a_second(bytes: usize, time: Duration) -> f64 {

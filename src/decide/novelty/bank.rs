@@ -105,7 +105,8 @@ fn ifsc(text: &str) -> Option<String> {
 /// Calls `sink` with every labelled number in `text`.
 pub(super) fn labelled(text: &str, digits: &Digits, sink: &mut dyn FnMut(Number)) {
     let mut from = 0;
-    while let Some(digit) = digits.next(from) {
+    let mut walk = digits.walk();
+    while let Some(digit) = walk.next(from) {
         if is_lone(text, digit) {
             from = digit + DIGITS_MIN;
             continue;

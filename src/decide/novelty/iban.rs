@@ -43,7 +43,8 @@ pub(super) fn find(text: &str, digits: &Digits, place: Place, sink: &mut dyn FnM
     let mut any = false;
     let mut from = 0;
     let mut done = 0;
-    while let Some(digit) = digits.next(from) {
+    let mut walk = digits.walk();
+    while let Some(digit) = walk.next(from) {
         // Only the first digit of a run can follow a letter.
         from = run_end(text, digit, |c| c.is_ascii_digit());
         if digit < done {
@@ -269,7 +270,8 @@ fn is_printed_as_number(text: &str) -> bool {
 /// notation: from its two letters on, up to every end of a group.
 pub(super) fn shapes(text: &str, digits: &Digits, sink: &mut dyn FnMut(String)) {
     let mut from = 0;
-    while let Some(digit) = digits.next(from) {
+    let mut walk = digits.walk();
+    while let Some(digit) = walk.next(from) {
         from = run_end(text, digit, |c| c.is_ascii_digit());
         let Some(start) = start_before(text, digit, 0) else {
             continue;

@@ -35,10 +35,27 @@ impl Digits {
         self.0.is_empty()
     }
 
-    /// The offset of the first digit at or after `from`.
-    pub(super) fn next(&self, from: usize) -> Option<usize> {
-        let after = self.0.partition_point(|(_, end)| *end <= from);
-        self.0.get(after).map(|(start, _)| (*start).max(from))
+    /// The runs from the first on, for a reader that only goes forward.
+    pub(super) fn walk(&self) -> Walk<'_> {
+        Walk { left: &self.0 }
+    }
+}
+
+/// Runs of digits that a reader has not passed.
+pub(super) struct Walk<'d> {
+    left: &'d [(usize, usize)],
+}
+
+impl Walk<'_> {
+    /// The offset of the first digit at or after `from`, which never goes back.
+    pub(super) fn next(&mut self, from: usize) -> Option<usize> {
+        while let [(start, end), rest @ ..] = self.left {
+            if *end > from {
+                return Some((*start).max(from));
+            }
+            self.left = rest;
+        }
+        None
     }
 }
 

@@ -335,7 +335,8 @@ fn has_below(targets: &BTreeSet<String>, path: &str) -> bool {
 fn digit_chains(text: &str, digits: &Digits) -> Vec<Number> {
     let mut chains = Vec::new();
     let mut from = 0;
-    while let Some(start) = digits.next(from) {
+    let mut walk = digits.walk();
+    while let Some(start) = walk.next(from) {
         if bank::is_lone(text, start) {
             from = start + bank::DIGITS_MIN;
             continue;
@@ -357,7 +358,8 @@ fn digit_chains(text: &str, digits: &Digits) -> Vec<Number> {
 fn digit_runs(text: &str, digits: &Digits, numbers: &mut BTreeSet<String>) {
     let mut groups: Vec<(usize, usize)> = Vec::new();
     let mut from = 0;
-    while let Some(start) = digits.next(from) {
+    let mut walk = digits.walk();
+    while let Some(start) = walk.next(from) {
         if bank::is_lone(text, start) {
             from = start + bank::DIGITS_MIN;
             continue;

@@ -38,7 +38,8 @@ pub(super) fn find(text: &str, outline: &Outline, place: Place, sink: &mut dyn F
 
 fn cards(text: &str, runs: &Digits, place: Place, sink: &mut dyn FnMut(Wallet)) {
     let mut from = 0;
-    while let Some(start) = runs.next(from) {
+    let mut walk = runs.walk();
+    while let Some(start) = walk.next(from) {
         // Fifteen digits are not in fifteen bytes of prose.
         let near = text.as_bytes().get(start..start + 15).unwrap_or(&[]);
         if near.iter().filter(|byte| byte.is_ascii_digit()).count() < 10 {

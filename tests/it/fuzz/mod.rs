@@ -1,5 +1,6 @@
 //! Short runs of the fuzz targets, from a new seed each time; a find prints it.
 
+mod clock;
 mod random;
 mod shapes;
 mod targets;

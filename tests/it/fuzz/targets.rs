@@ -12,10 +12,9 @@ use approver::decide::novelty::{Sources, ToolText, scan};
 use approver::decide::prompt::encode_json;
 use approver::decide::text::needs_escape;
 
+use super::clock::now;
 use super::random::Random;
 
-/// Runs after a slow one; only an input that is slow each time is a find.
-const AGAIN: usize = 4;
 /// What one input may find.
 const FINDINGS_MAX: usize = 4_000;
 
@@ -52,21 +51,12 @@ pub(crate) fn run(name: &str, time: Duration, slow: Duration, seed: u64) -> Resu
 
 /// Runs one input.
 pub(crate) fn check(name: &str, input: &Input, slow: Duration) -> Result<Duration, String> {
-    let measured = || {
-        let start = Instant::now();
-        let outcome = catch_unwind(AssertUnwindSafe(|| match name {
-            "encoder" => encode_and_read(&input.arguments),
-            _ => look(input),
-        }));
-        (outcome, start.elapsed())
-    };
-    let (outcome, mut took) = measured();
-    // Other work on the machine may have had the processor.
-    for _ in 0..AGAIN {
-        if outcome.is_ok() && took > slow {
-            took = took.min(measured().1);
-        }
-    }
+    let start = now();
+    let outcome = catch_unwind(AssertUnwindSafe(|| match name {
+        "encoder" => encode_and_read(&input.arguments),
+        _ => look(input),
+    }));
+    let took = now().saturating_sub(start);
     let complaint = match outcome {
         Err(_) => "panicked".to_owned(),
         Ok(found) if found > FINDINGS_MAX => format!("found {found} items"),

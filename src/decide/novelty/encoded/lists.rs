@@ -8,7 +8,8 @@ use super::{Encoded, Says, is_item};
 /// Adds every list in `text` that says something.
 pub(super) fn find(text: &str, digits: &Digits, hits: &mut Vec<Encoded>) {
     let mut from = 0;
-    while let Some(digit) = digits.next(from) {
+    let mut walk = digits.walk();
+    while let Some(digit) = walk.next(from) {
         let (start, end, groups) = region(text, digit, from);
         if groups >= LIST_MIN || end - start >= BITS_MIN {
             lists(text, start, end, hits);
