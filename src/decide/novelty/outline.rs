@@ -80,9 +80,9 @@ impl Classes {
 
     fn of(bytes: &[u8; CHUNK]) -> Self {
         let classes = bytes.map(|byte| {
-            u8::from(byte <= b' ') * Self::SPACE
-                | u8::from(byte.wrapping_sub(b'0') < 10) * Self::DIGIT
-                | u8::from(byte.wrapping_sub(b'A') < 26) * Self::CAPITAL
+            (u8::from(byte <= b' ') * Self::SPACE)
+                | (u8::from(byte.wrapping_sub(b'0') < 10) * Self::DIGIT)
+                | (u8::from(byte.wrapping_sub(b'A') < 26) * Self::CAPITAL)
         });
         // Most chunks have no digit and no capital.
         let any = classes.iter().fold(0, |any, class| any | class);
@@ -169,7 +169,7 @@ impl Outline {
             left = if from + length == u64::BITS {
                 0
             } else {
-                left >> (from + length) << (from + length)
+                (left >> (from + length)) << (from + length)
             };
         }
     }

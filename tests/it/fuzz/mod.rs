@@ -16,6 +16,7 @@ const TIME: Duration = Duration::from_secs(2);
 const SLOW: Duration = Duration::from_secs(30);
 
 #[track_caller]
+#[expect(clippy::print_stdout, reason = "the seed, should the run end without a word of its own")]
 fn run_shortly(name: &str) {
     let seed = RandomState::new().hash_one(name);
     println!("{name}: seed {seed}");
