@@ -2,6 +2,10 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+/// The last time that has four digits for its year.
+const LAST: i64 = 253_402_300_799_999;
+const DAY: i64 = 86_400;
+
 /// Milliseconds since 1970-01-01T00:00:00Z.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Timestamp(i64);
@@ -30,6 +34,19 @@ impl Timestamp {
     pub fn minus(self, duration: Duration) -> Self {
         Self(self.0.saturating_sub(i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)))
     }
+
+    /// RFC 3339 in UTC: `2026-12-01T10:05:00Z`; milliseconds stand after the seconds where there are
+    /// some. Times outside the years 1970 to 9999 become the nearest inside.
+    #[must_use]
+    pub fn rfc3339(self) -> String {
+        let millis = self.0.clamp(0, LAST);
+        let (seconds, fraction) = (millis / 1000, millis % 1000);
+        let (days, of_day) = (seconds / DAY, seconds % DAY);
+        let (year, month, day) = date(days);
+        let (hour, minute, second) = (of_day / 3600, of_day / 60 % 60, of_day % 60);
+        let fraction = if fraction == 0 { String::new() } else { format!(".{fraction:03}") };
+        format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}{fraction}Z")
+    }
 }
 
 /// Times before 1970 become 1970.
@@ -42,5 +59,44 @@ impl From<SystemTime> for Timestamp {
 impl From<Timestamp> for SystemTime {
     fn from(time: Timestamp) -> Self {
         UNIX_EPOCH + Duration::from_millis(u64::try_from(time.0).unwrap_or_default())
+    }
+}
+
+/// The date that many days after 1970-01-01, in the Gregorian calendar. Years begin in March here,
+/// so that a leap day is the last of its year.
+fn date(days: i64) -> (i64, i64, i64) {
+    // Days of 400 years, which is when the calendar repeats; 1970 began 719,468 days after March of
+    // the year 0.
+    const ERA: i64 = 146_097;
+    let days = days + 719_468;
+    let (era, of_era) = (days / ERA, days % ERA);
+    let year_of_era = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
+    let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let from_march = (5 * of_year + 2) / 153;
+    let day = of_year - (153 * from_march + 2) / 5 + 1;
+    let month = if from_march < 10 { from_march + 3 } else { from_march - 9 };
+    (era * 400 + year_of_era + i64::from(month <= 2), month, day)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_those_of_the_calendar() {
+        for (millis, expected) in [
+            (0, "1970-01-01T00:00:00Z"),
+            (951_782_399_999, "2000-02-28T23:59:59.999Z"),
+            (951_782_400_000, "2000-02-29T00:00:00Z"),
+            (951_868_800_000, "2000-03-01T00:00:00Z"),
+            (1_709_164_800_000, "2024-02-29T00:00:00Z"),
+            (1_796_119_500_000, "2026-12-01T10:05:00Z"),
+            (4_107_542_400_000, "2100-03-01T00:00:00Z"),
+            (LAST, "9999-12-31T23:59:59.999Z"),
+            (i64::MAX, "9999-12-31T23:59:59.999Z"),
+            (-1, "1970-01-01T00:00:00Z"),
+        ] {
+            assert_eq!(Timestamp::from_unix_millis(millis).rfc3339(), expected);
+        }
     }
 }
