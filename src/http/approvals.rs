@@ -31,9 +31,7 @@ use crate::decide::walk::quoted;
 use crate::service::Refusal;
 use crate::service::approvals::{MAX_PAGE, Page, WaitForChange};
 use crate::service::decision::{Decision, Verdict};
-use crate::store::{
-    Approval, ExecutionStatus, Listing, Position, Status, Timestamp, TokenKind,
-};
+use crate::store::{Approval, ExecutionStatus, Listing, Position, Status, Timestamp, TokenKind};
 
 pub(super) use resource::execution;
 use resource::resource;
@@ -222,7 +220,10 @@ async fn report(
             let status = ExecutionStatus::from_word(word);
             if status.is_none() {
                 let found = quoted(word);
-                members.report("status", format!("expected `OK`, `FAILED` or `TIMEOUT`, found {found}"));
+                members.report(
+                    "status",
+                    format!("expected `OK`, `FAILED` or `TIMEOUT`, found {found}"),
+                );
             }
             status
         });

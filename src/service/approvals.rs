@@ -149,11 +149,7 @@ impl Service {
 
     /// An approval as it stands: one whose time is over has expired, whether or not somebody came
     /// by to say so.
-    pub(super) async fn current(
-        &self,
-        organisation: &str,
-        id: &str,
-    ) -> Result<Approval, Refusal> {
+    pub(super) async fn current(&self, organisation: &str, id: &str) -> Result<Approval, Refusal> {
         let mut nothing_left = false;
         loop {
             let found = self.store.approval(organisation, id).await?;
@@ -191,10 +187,10 @@ impl Service {
         let limit = limit as usize;
         let has_more = approvals.len() > limit;
         approvals.truncate(limit);
-        let last = approvals.last().filter(|_| has_more).map(|last| Position {
-            created_at: last.facts.created_at,
-            id: last.facts.id.clone(),
-        });
+        let last = approvals
+            .last()
+            .filter(|_| has_more)
+            .map(|last| Position { created_at: last.facts.created_at, id: last.facts.id.clone() });
         let shown: Vec<String> = approvals
             .iter()
             .map(|approval| format!("{}:{}", approval.facts.id, approval.revision))
@@ -218,14 +214,14 @@ impl Service {
     pub(super) async fn view(&self, approval: Approval) -> Result<ApprovalView, Refusal> {
         let facts = &approval.facts;
         let sealed = self.store.sealed(&facts.organisation, &facts.id).await?;
-        let input = sealed.input.and_then(|sealed| self.open_input(&approval, &sealed));
+        let input = sealed.input.and_then(|sealed| self.opened_input(&approval, &sealed));
         let output = sealed.output.and_then(|sealed| {
             String::from_utf8(self.open(&approval, Part::Output, &sealed)?).ok()
         });
         Ok(ApprovalView { approval, input, output })
     }
 
-    fn open_input(&self, approval: &Approval, sealed: &Sealed) -> Option<OpenedInput> {
+    fn opened_input(&self, approval: &Approval, sealed: &Sealed) -> Option<OpenedInput> {
         let plain = self.open(approval, Part::Input, sealed)?;
         let SealedInput { arguments, provenance, evidence } = SealedInput::read(&plain)?;
         let hmac = self.keys.hmac(&sealed.key_id, &bound(approval, &arguments));

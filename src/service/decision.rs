@@ -9,9 +9,7 @@ use super::person;
 use super::stale::{Standing, stale};
 use super::{Code, Refusal, Service};
 use crate::decide::policy::{Class, Mode};
-use crate::store::{
-    Approval, Decide, Decided, PersonVerdict, Status, Timestamp, Token,
-};
+use crate::store::{Approval, Decide, Decided, PersonVerdict, Status, Timestamp, Token};
 
 /// How often a decision is checked again because the conversation's mode changed meanwhile.
 pub(super) const MODE_CHANGES: usize = 8;
@@ -120,7 +118,10 @@ impl Service {
             SealedInput::read(&part.ok()?)
         });
         let Some(SealedInput { arguments, .. }) = input else {
-            tracing::error!(approval = facts.id, "the sealed input of an approval cannot be opened");
+            tracing::error!(
+                approval = facts.id,
+                "the sealed input of an approval cannot be opened"
+            );
             let text = "The approval's arguments cannot be opened, so nobody can decide on them.";
             return Err(Refusal::new(Code::InternalError, text));
         };
@@ -128,8 +129,7 @@ impl Service {
             return Ok(());
         }
         let text = "The `hmac` is not that of this approval.";
-        Err(Refusal::new(Code::ApprovalHmacMismatch, text)
-            .with(json!({"approval_id": facts.id})))
+        Err(Refusal::new(Code::ApprovalHmacMismatch, text).with(json!({"approval_id": facts.id})))
     }
 
     /// Whether a person may say this about the call, in a conversation in `mode`. A reject always

@@ -98,9 +98,8 @@ enum Listed {
 /// The tool that would run under a version; `None` when it is not the one that was approved.
 fn tool_now(version: &LoadedVersion, facts: &Facts, listed: &Listed) -> Option<Tool> {
     let mut own = version.content.agent.tools.iter();
-    let own = own.find(|own| {
-        own.name == facts.tool.name && own.server_label == facts.tool.server_label
-    });
+    let own =
+        own.find(|own| own.name == facts.tool.name && own.server_label == facts.tool.server_label);
     match (own, listed) {
         (Some(own), _) => (ToolIdentity::of(own) == facts.tool).then(|| own.clone()),
         (None, Listed::Same(tool)) => Some(tool.as_ref().clone()),

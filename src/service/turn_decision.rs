@@ -96,10 +96,13 @@ impl Service {
         let approvals = self.approvals_of(&token.organisation, &turn).await?;
         check_answers(&approvals, &decision.answers, again)?;
         for answer in &decision.answers {
-            self.check_answer_hmac(&approvals, answer).await.map_err(|refusal| refusal.at(&answer.path))?;
+            self.check_answer_hmac(&approvals, answer)
+                .await
+                .map_err(|refusal| refusal.at(&answer.path))?;
         }
         let (organisation, surface) = (&token.organisation, &turn.surface);
-        let conversation = self.store.conversation(organisation, surface, &turn.conversation).await?;
+        let conversation =
+            self.store.conversation(organisation, surface, &turn.conversation).await?;
         let mut stored_mode = conversation.and_then(|conversation| conversation.mode);
         for _ in 0..MODE_CHANGES {
             let (mode, named_mode) = self.mode(&decision, &turn, &approvals, stored_mode).await?;
@@ -336,15 +339,12 @@ fn no_turn() -> Refusal {
 
 fn already_continued(continuation: &str) -> Refusal {
     let text = format!("The continuation `{continuation}` carried this turn's decisions.");
-    Refusal::new(Code::ApprovalAlreadyDecided, text)
-        .with(json!({"continuation_id": continuation}))
+    Refusal::new(Code::ApprovalAlreadyDecided, text).with(json!({"continuation_id": continuation}))
 }
 
 fn unanswered(ids: &[String]) -> Refusal {
     let text = "Every approval that the turn waits for must be answered at once.";
-    Refusal::new(Code::InvalidApprovalDecision, text)
-        .at("$.input")
-        .with(json!({"unanswered": ids}))
+    Refusal::new(Code::InvalidApprovalDecision, text).at("$.input").with(json!({"unanswered": ids}))
 }
 
 fn strangers(ids: &[String]) -> Refusal {

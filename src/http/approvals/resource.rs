@@ -116,8 +116,7 @@ pub(super) fn resource(view: &ApprovalView) -> Value {
 
 /// How a call ran.
 pub(in crate::http) fn execution(execution: &Execution, output: Option<&str>) -> Value {
-    let mut value =
-        json!({"status": execution.status.as_str(), "at": rfc3339(execution.at)});
+    let mut value = json!({"status": execution.status.as_str(), "at": rfc3339(execution.at)});
     if let Some(output) = output {
         value["output"] = json!(output);
     }
@@ -152,7 +151,8 @@ fn finding(finding: &Finding) -> Value {
         "found": finding.found,
         "sentence": finding.sentence(),
     });
-    if let Some(Resemblance::HostKnown(known) | Resemblance::LookAlike(known)) = &finding.resembles {
+    if let Some(Resemblance::HostKnown(known) | Resemblance::LookAlike(known)) = &finding.resembles
+    {
         value["resembles"] = json!(known);
     }
     value

@@ -1,9 +1,16 @@
 //! The doors, over real HTTP on loopback: a service on a real store, with a scripted judge, a clock
 //! that the test moves, and a token of every kind.
 
+pub(crate) mod raised;
 pub(crate) mod world;
 
+mod approvals;
+mod claims;
+mod decisions;
+mod events;
 mod health;
+mod polls;
+mod turns;
 
 /// Runs each case on both stores.
 macro_rules! on_both_stores {
