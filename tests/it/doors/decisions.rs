@@ -5,13 +5,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use approver::decide::policy::{Class, Mode};
+use approver::service::Limits;
+use approver::service::events::Events;
 use approver::store::{Begun, ModeChoice, Standing, TokenKind};
 use serde_json::{Value, json};
 
 use super::on_both_stores;
-use super::raised::{
-    AGENT, CONVERSATION, Raise, Raised, SURFACE, call, call_of, connector, content, policy, wire,
-};
+use super::raised::{Raise, Raised, call, call_of, connector, content, policy, wire};
 use super::world::{ORGANISATION, World};
 
 async fn a_person_decides_and_nothing_is_released(world: World) {
@@ -273,7 +273,8 @@ async fn a_grant_is_remembered_and_not_decided_again(world: World) {
     let mut body = raised.approve();
     body["remember"] = json!("conversation");
     world.decide(&raised, &ana, &body).await.expect(200);
-    let begun = world.store.begin(begin_again()).await.unwrap();
+    let later = Raise { turn: "resp_9".to_owned(), ..call("call_9", "note_add") };
+    let begun = world.store.begin(world.begin(&later, "later")).await.unwrap();
     let Begun::Judge(judged) = begun else { panic!("{begun:?}") };
     let grants: Vec<_> = judged
         .state
@@ -303,34 +304,6 @@ async fn a_grant_is_remembered_and_not_decided_again(world: World) {
     let reply = world.decide(&automatic, &ana, &automatic.reject()).await;
     assert_eq!(reply.json["error"]["detail"]["decided_by"], "auto:approver");
     assert_eq!(reply.error(409), "approval_already_decided");
-}
-
-/// Another request of the same conversation.
-fn begin_again() -> approver::store::Begin {
-    use approver::decide::policy::Modes;
-    approver::store::Begin {
-        organisation: ORGANISATION.to_owned(),
-        idempotency: approver::store::Idempotency {
-            caller: "gateway".to_owned(),
-            endpoint: "judgements".to_owned(),
-            key: "again".to_owned(),
-            digest: "again".to_owned(),
-        },
-        door: approver::decide::request::Door::Gateway,
-        instance: None,
-        agent: AGENT.to_owned(),
-        surface: SURFACE.to_owned(),
-        conversation: CONVERSATION.to_owned(),
-        turn: "resp_9".to_owned(),
-        continues: None,
-        mode: ModeChoice::Unsaid,
-        modes: Modes { offered: Mode::ALL.to_vec(), default: Mode::Ask },
-        calls: Vec::new(),
-        tools: Vec::new(),
-        reserve: Default::default(),
-        now: approver::store::Timestamp::from_unix_millis(1_800_000_000_000),
-        lease: Duration::from_secs(1),
-    }
 }
 
 async fn in_plan_mode_only_reads_are_approved(world: World) {
@@ -427,7 +400,26 @@ async fn a_tool_that_the_gateway_lists_otherwise_is_another(world: World) {
     world.decide(&waiting, &ana, &waiting.approve()).await.expect(200);
 }
 
+/// Where the key that sealed it is gone, a call is shown without its arguments, and nobody decides it.
+async fn what_cannot_be_opened_is_not_decided(world: World) {
+    let (ana, gateway) = world.staffed().await;
+    let raised = world.waiting().await;
+    let other = world.under_key("k2", Limits::default(), Events::to_log()).await;
+    let body = other.get(&raised.path(""), &ana).await.expect(200);
+    assert_eq!(body["status"], "pending");
+    assert!(body.get("arguments").is_none() && body.get("hmac").is_none(), "{body}");
+    for body in [raised.approve(), raised.reject()] {
+        assert_eq!(other.decide(&raised, &ana, &body).await.error(500), "internal_error");
+    }
+    let turn = json!({"turn_id": "resp_1", "continuation_id": "resp_2", "decided_by": "ana",
+        "input": [raised.answer("approve")]});
+    assert_eq!(other.post("/v1/decisions", &gateway, &turn).await.error(500), "internal_error");
+    assert_eq!(world.status(&raised).await, "pending");
+    world.decide(&raised, &ana, &raised.approve()).await.expect(200);
+}
+
 on_both_stores!(
+    what_cannot_be_opened_is_not_decided,
     a_person_decides_and_nothing_is_released,
     who_may_decide,
     bodies_are_read_strictly,

@@ -6,6 +6,7 @@ use std::time::Duration;
 use approver::service::Limits;
 use approver::service::events::{Event, EventCounts, Events, WebhookSettings};
 use approver::service::housekeeping::{Housekeeping, HousekeepingSettings};
+use approver::store::Postgres;
 use axum::Router;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
@@ -17,6 +18,8 @@ use serde_json::{Value, json};
 use super::on_both_stores;
 use super::raised::{Raise, call};
 use super::world::{ORGANISATION, World};
+use crate::store::place::PostgresPlace;
+use crate::store::proxy::Proxy;
 
 const SECRET: &str = "whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=";
 
@@ -262,4 +265,35 @@ async fn what_cannot_receive_is_refused() {
         let error = Events::to_webhook(settings).unwrap_err();
         assert!(secret.is_empty() || !error.to_string().contains(&format!("{secret} ")));
     }
+}
+
+/// A database that goes away and comes back costs time and nothing else.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn housekeeping_outlives_an_outage() {
+    let place = PostgresPlace::new().await;
+    let proxy = Proxy::start(place.address()).await;
+    let mut through = place.settings();
+    through.url = place.url_at("127.0.0.1", proxy.port());
+    through.timeout = Duration::from_secs(1);
+    let behind = World::start(Arc::new(Postgres::open(through).await.unwrap())).await;
+    let world = World::start(place.open().await).await;
+    let raised = world.waiting().await;
+    let every =
+        HousekeepingSettings { expire_every: Duration::from_millis(20), ..Default::default() };
+    let housekeeping = Housekeeping::start(Arc::clone(&behind.service), every);
+    proxy.refuse(true);
+    proxy.cut();
+    behind.pass(Duration::from_secs(3600));
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    assert_eq!(world.status(&raised).await, "pending");
+    proxy.refuse(false);
+    let expired = async {
+        while world.status(&raised).await != "expired" {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(60), expired).await.unwrap();
+    housekeeping.stop().await;
+    drop((behind, world));
+    place.remove().await;
 }

@@ -219,7 +219,8 @@ impl World {
         Raised { id, hmac }
     }
 
-    fn begin(&self, raise: &Raise, key: &str) -> Begin {
+    /// The request that raises it, under a key of its own.
+    pub(crate) fn begin(&self, raise: &Raise, key: &str) -> Begin {
         let identity = ToolIdentity::of(&raise.tool);
         let definition =
             ToolDefinition { tool: identity, content: definitions::write(&raise.tool) };
@@ -308,6 +309,11 @@ impl World {
 
     /// Another service on the same store, with limits and events of its own, at this moment's time.
     pub(crate) async fn beside(&self, limits: Limits, events: Events) -> Self {
+        self.under_key("k1", limits, events).await
+    }
+
+    /// The same under another key than `k1`, which every other service of a test has.
+    pub(crate) async fn under_key(&self, key: &str, limits: Limits, events: Events) -> Self {
         let mut world = Self::start(Arc::clone(&self.store)).await;
         let now = self.now();
         let judge = approver::judge::scripted::Scripted::function(|_| {
@@ -319,7 +325,8 @@ impl World {
             approver,
             automatic_approval: Ok(()),
             sandbox_enabled: true,
-            keys: KeyRing::new(&[("k1".to_owned(), [7; 32])]).unwrap(),
+            keys: KeyRing::new(&[(key.to_owned(), if key == "k1" { [7; 32] } else { [8; 32] })])
+                .unwrap(),
             limits,
             clock: Clock::of(move || now.into()),
         });
