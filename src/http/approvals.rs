@@ -14,7 +14,7 @@ mod resource;
 
 use axum::Router;
 use axum::extract::State;
-use axum::http::{HeaderMap, Uri};
+use axum::http::Uri;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use base64::Engine;
@@ -22,10 +22,11 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::{Map, Value, json};
 
 use super::Doors;
-use super::auth::Caller;
+use super::auth::{Caller, Gateway};
 use super::body::{Answer, JsonText};
 use super::decisions::{Reading, optional_string, read_remember};
-use super::query::{Id, Query, idempotency_key};
+use super::idempotency::IdempotencyKey;
+use super::query::{Id, Query};
 use super::time::rfc3339;
 use crate::decide::walk::quoted;
 use crate::service::Refusal;
@@ -53,11 +54,6 @@ pub(super) fn routes() -> Router<Doors> {
 /// Who may read approvals.
 const fn reads(kind: &TokenKind) -> bool {
     matches!(kind, TokenKind::Operator | TokenKind::Gateway { .. })
-}
-
-/// Who runs calls.
-pub(super) const fn runs(kind: &TokenKind) -> bool {
-    matches!(kind, TokenKind::Gateway { .. })
 }
 
 async fn show(
@@ -191,14 +187,12 @@ fn standing(approval: &Approval) -> Map<String, Value> {
 
 async fn claim(
     State(doors): State<Doors>,
-    caller: Caller,
+    Gateway(caller): Gateway,
     Id(id): Id,
     uri: Uri,
-    headers: HeaderMap,
+    IdempotencyKey(key): IdempotencyKey,
 ) -> Result<Response, Refusal> {
     Query::read(&uri, &[])?;
-    caller.need(runs)?;
-    let key = idempotency_key(&headers)?;
     let approval = doors.service.claim(&caller.token, &id, &key).await?;
     let start_by = approval.decision.and_then(|decision| decision.start_by).map(rfc3339);
     Ok(Answer(json!({"release": true, "start_by": start_by})).into_response())
@@ -206,13 +200,12 @@ async fn claim(
 
 async fn report(
     State(doors): State<Doors>,
-    caller: Caller,
+    Gateway(caller): Gateway,
     Id(id): Id,
     uri: Uri,
     body: JsonText,
 ) -> Result<Response, Refusal> {
     Query::read(&uri, &[])?;
-    caller.need(runs)?;
     let (status, output) = body.walk(|members| {
         let word = members.required_string("status");
         let output = optional_string(members, "output");
@@ -240,12 +233,11 @@ async fn report(
 
 async fn cancel(
     State(doors): State<Doors>,
-    caller: Caller,
+    Gateway(caller): Gateway,
     Id(id): Id,
     uri: Uri,
 ) -> Result<Response, Refusal> {
     Query::read(&uri, &[])?;
-    caller.need(runs)?;
     let approval = doors.service.cancel(&caller.token, &id).await?;
     Ok(Answer(standing(&approval)).into_response())
 }

@@ -17,9 +17,12 @@ use crate::service::{Code, Refusal, Service};
 mod approvals;
 pub mod auth;
 pub mod body;
+mod conversations;
 mod decisions;
 mod envelope;
 mod health;
+pub mod idempotency;
+mod judgements;
 mod query;
 pub mod time;
 
@@ -36,6 +39,8 @@ pub fn router(doors: Doors) -> Router {
         .merge(approvals::routes())
         .merge(decisions::routes())
         .merge(health::routes())
+        .merge(judgements::routes())
+        .merge(conversations::routes())
         .fallback(async || Refusal::not_found("path"))
         .method_not_allowed_fallback(async || {
             Refusal::new(Code::MethodNotAllowed, "This path knows no such method.")

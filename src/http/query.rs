@@ -1,16 +1,15 @@
-//! Query strings, paths and headers, read strictly: what nobody asked for is refused.
+//! Query strings and paths, read strictly: what nobody asked for is refused.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use axum::extract::{FromRequestParts, Path};
+use axum::http::Uri;
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, Uri};
 
 use super::Doors;
-use crate::decide::text::needs_escape;
 use crate::decide::walk::quoted;
-use crate::host::gateway::{MAX_ID, parse_duration};
+use crate::host::gateway::parse_duration;
 use crate::service::{Code, Refusal};
 
 /// The parameters of a query string, each at most once.
@@ -83,24 +82,4 @@ impl FromRequestParts<Doors> for Id {
         let path = Path::<String>::from_request_parts(parts, doors).await;
         path.map(|Path(id)| Self(id)).map_err(|_| Refusal::not_found("path"))
     }
-}
-
-/// The request's `Idempotency-Key`.
-///
-/// # Errors
-/// 400 when it is missing, repeated, too long or not visible ASCII.
-pub(super) fn idempotency_key(headers: &HeaderMap) -> Result<String, Refusal> {
-    const NAME: &str = "Idempotency-Key";
-    let mut values = headers.get_all(NAME).iter();
-    let Some(value) = values.next() else {
-        let text = "The header `Idempotency-Key` is required.";
-        return Err(Refusal::new(Code::MissingIdempotencyKey, text).at(NAME));
-    };
-    let key = value.to_str().unwrap_or_default();
-    let fits = !key.is_empty() && key.len() <= MAX_ID && !key.chars().any(needs_escape);
-    if !fits || values.next().is_some() {
-        let text = format!("`Idempotency-Key` is 1 to {MAX_ID} visible characters, once.");
-        return Err(Refusal::invalid(NAME, text));
-    }
-    Ok(key.to_owned())
 }

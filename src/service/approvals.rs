@@ -4,11 +4,10 @@
 use std::time::Duration;
 
 use futures::{StreamExt, TryStreamExt, stream};
-use serde_json::Value;
 use tokio::time::{Instant, sleep, sleep_until};
 
-use super::input::SealedInput;
-use super::keys::{Bound, Part};
+use super::input::{Provenance, Quote, SealedInput};
+use super::keys::Part;
 use super::{MAX_WAIT, Poller, Refusal, Service};
 use crate::decide::digest;
 use crate::store::{Approval, Listing, Position, Sealed, Status, Watched};
@@ -39,11 +38,11 @@ pub struct OpenedInput {
     /// The exact text of the arguments.
     pub arguments: String,
     /// Where each argument was first seen.
-    pub provenance: Value,
+    pub provenance: Vec<Provenance>,
     /// The judge's checked quotes.
-    pub evidence: Value,
-    /// Binds the approval to exactly these arguments: 64 hex digits. `None` when its key is gone.
-    pub hmac: Option<String>,
+    pub evidence: Vec<Quote>,
+    /// Binds the approval to exactly these arguments: 64 hex digits.
+    pub hmac: String,
 }
 
 /// A page of a listing.
@@ -215,40 +214,27 @@ impl Service {
         let facts = &approval.facts;
         let sealed = self.store.sealed(&facts.organisation, &facts.id).await?;
         let input = sealed.input.and_then(|sealed| self.opened_input(&approval, &sealed));
-        let output = sealed.output.and_then(|sealed| {
-            String::from_utf8(self.open(&approval, Part::Output, &sealed)?).ok()
-        });
+        let output = sealed.output.and_then(|sealed| self.open_output(&approval, &sealed));
         Ok(ApprovalView { approval, input, output })
     }
 
     fn opened_input(&self, approval: &Approval, sealed: &Sealed) -> Option<OpenedInput> {
-        let plain = self.open(approval, Part::Input, sealed)?;
-        let SealedInput { arguments, provenance, evidence } = SealedInput::read(&plain)?;
-        let hmac = self.keys.hmac(&sealed.key_id, &bound(approval, &arguments));
+        let facts = &approval.facts;
+        let opened = SealedInput::open(&self.keys, &facts.organisation, &facts.id, sealed);
+        let Some(SealedInput { arguments, provenance, evidence, key_id, .. }) = opened else {
+            tracing::error!(approval = facts.id, "a sealed input cannot be opened");
+            return None;
+        };
+        let hmac = self.hmac(facts, &arguments, &key_id);
         Some(OpenedInput { arguments, provenance, evidence, hmac })
     }
 
-    fn open(&self, approval: &Approval, part: Part, sealed: &Sealed) -> Option<Vec<u8>> {
+    fn open_output(&self, approval: &Approval, sealed: &Sealed) -> Option<String> {
         let facts = &approval.facts;
-        let opened = self.keys.open(&facts.organisation, &facts.id, part, sealed);
-        opened
-            .inspect_err(|error| {
-                tracing::error!(approval = facts.id, %error, "a sealed part cannot be opened");
-            })
-            .ok()
-    }
-}
-
-/// What the `hmac` of an approval covers.
-pub(super) fn bound<'a>(approval: &'a Approval, arguments: &'a str) -> Bound<'a> {
-    let facts = &approval.facts;
-    Bound {
-        organisation: &facts.organisation,
-        approval: &facts.id,
-        conversation: &facts.conversation,
-        call_id: &facts.call_id,
-        server_label: facts.tool.server_label.as_deref(),
-        tool: &facts.tool.name,
-        arguments,
+        let opened = self.keys.open(&facts.organisation, &facts.id, Part::Output, sealed);
+        let opened = opened.inspect_err(|error| {
+            tracing::error!(approval = facts.id, %error, "a sealed output cannot be opened");
+        });
+        String::from_utf8(opened.ok()?).ok()
     }
 }

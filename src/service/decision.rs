@@ -2,9 +2,7 @@
 
 use serde_json::json;
 
-use super::approvals::bound;
-use super::input::SealedInput;
-use super::keys::Part;
+use super::input::{SealedInput, bound};
 use super::person;
 use super::stale::{Standing, stale};
 use super::{Code, Refusal, Service};
@@ -112,20 +110,12 @@ impl Service {
     /// tell.
     pub(super) async fn check_hmac(&self, approval: &Approval, given: &str) -> Result<(), Refusal> {
         let facts = &approval.facts;
-        let sealed = self.store.sealed(&facts.organisation, &facts.id).await?;
-        let input = sealed.input.and_then(|sealed| {
-            let part = self.keys.open(&facts.organisation, &facts.id, Part::Input, &sealed);
-            SealedInput::read(&part.ok()?)
-        });
-        let Some(SealedInput { arguments, .. }) = input else {
-            tracing::error!(
-                approval = facts.id,
-                "the sealed input of an approval cannot be opened"
-            );
-            let text = "The approval's arguments cannot be opened, so nobody can decide on them.";
+        let Some(SealedInput { arguments, .. }) = self.open_input(approval).await? else {
+            tracing::error!(approval = facts.id, "a waiting approval has no arguments");
+            let text = "The approval's arguments are not kept, so nobody can decide on them.";
             return Err(Refusal::new(Code::InternalError, text));
         };
-        if self.keys.verify(&bound(approval, &arguments), given) {
+        if self.keys.verify(&bound(facts, &arguments), given) {
             return Ok(());
         }
         let text = "The `hmac` is not that of this approval.";

@@ -92,6 +92,12 @@ impl Service {
         self.polls.ended.send_replace(true);
     }
 
+    /// Requests that wait in this process.
+    #[must_use]
+    pub fn waiting(&self) -> usize {
+        lock(&self.polls.waiting).values().map(|count| *count as usize).sum()
+    }
+
     /// Whether the token still works, is still of its organisation and still of its kind.
     ///
     /// # Errors

@@ -4,7 +4,6 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// The last time that has four digits for its year.
 const LAST: i64 = 253_402_300_799_999;
-const DAY: i64 = 86_400;
 
 /// Milliseconds since 1970-01-01T00:00:00Z.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
@@ -40,12 +39,12 @@ impl Timestamp {
     #[must_use]
     pub fn rfc3339(self) -> String {
         let millis = self.0.clamp(0, LAST);
-        let (seconds, fraction) = (millis / 1000, millis % 1000);
-        let (days, of_day) = (seconds / DAY, seconds % DAY);
-        let (year, month, day) = date(days);
-        let (hour, minute, second) = (of_day / 3600, of_day / 60 % 60, of_day % 60);
-        let fraction = if fraction == 0 { String::new() } else { format!(".{fraction:03}") };
-        format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}{fraction}Z")
+        let time = SystemTime::from(Self(millis));
+        if millis % 1_000 == 0 {
+            humantime::format_rfc3339_seconds(time).to_string()
+        } else {
+            humantime::format_rfc3339_millis(time).to_string()
+        }
     }
 }
 
@@ -60,22 +59,6 @@ impl From<Timestamp> for SystemTime {
     fn from(time: Timestamp) -> Self {
         UNIX_EPOCH + Duration::from_millis(u64::try_from(time.0).unwrap_or_default())
     }
-}
-
-/// The date that many days after 1970-01-01, in the Gregorian calendar. Years begin in March here,
-/// so that a leap day is the last of its year.
-fn date(days: i64) -> (i64, i64, i64) {
-    // Days of 400 years, which is when the calendar repeats; 1970 began 719,468 days after March of
-    // the year 0.
-    const ERA: i64 = 146_097;
-    let days = days + 719_468;
-    let (era, of_era) = (days / ERA, days % ERA);
-    let year_of_era = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
-    let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let from_march = (5 * of_year + 2) / 153;
-    let day = of_year - (153 * from_march + 2) / 5 + 1;
-    let month = if from_march < 10 { from_march + 3 } else { from_march - 9 };
-    (era * 400 + year_of_era + i64::from(month <= 2), month, day)
 }
 
 #[cfg(test)]

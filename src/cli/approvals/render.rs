@@ -8,6 +8,7 @@ use std::fmt::Write as _;
 use serde_json::Value;
 
 use crate::decide::json::{self, Json};
+use crate::decide::reason::Reason;
 use crate::decide::text::{head, shown};
 
 /// Bytes of a foreign text in a list.
@@ -67,9 +68,17 @@ pub(super) fn whole(approval: &Value) -> String {
     field(&mut text, "call", &call(approval));
     let arguments = approval["arguments"].as_str();
     field(&mut text, "arguments", &arguments.map_or_else(|| "no longer kept".to_owned(), shown));
+    let code = word(approval, "pause_reason");
+    if !code.is_empty() {
+        field(&mut text, "waits", &code);
+    }
+    let sentence = word(approval, "pause_sentence");
+    // A gate's code stands alone on the wire; a page says what it means.
+    let gate = Reason::GATES.iter().find(|gate| gate.code() == code).map(Reason::sentence);
+    if let Some(sentence) = gate.or((!sentence.is_empty()).then_some(sentence)) {
+        field(&mut text, "because", &sentence);
+    }
     for (name, member) in [
-        ("waits", "pause_reason"),
-        ("because", "pause_sentence"),
         ("agent", "agent"),
         ("version", "version"),
         ("surface", "surface"),

@@ -73,9 +73,7 @@ pub(super) fn resource(view: &ApprovalView) -> Value {
     }
     if let Some(input) = input {
         add("arguments", json!(input.arguments));
-        if let Some(hmac) = &input.hmac {
-            add("hmac", json!(hmac));
-        }
+        add("hmac", json!(input.hmac));
     }
     add("policy_class", json!(facts.class.map(|class| class.as_str())));
     add("mode", json!(facts.mode.as_str()));
@@ -89,11 +87,8 @@ pub(super) fn resource(view: &ApprovalView) -> Value {
     }
     add("findings", facts.findings.iter().map(finding).collect());
     if let Some(input) = input {
-        for (name, value) in [("provenance", &input.provenance), ("evidence", &input.evidence)] {
-            if !value.is_null() {
-                add(name, value.clone());
-            }
-        }
+        add("provenance", json!(input.provenance));
+        add("evidence", json!(input.evidence));
     }
     if let Some(judged) = &facts.judged {
         add("judge", judge(judged));

@@ -5,10 +5,13 @@ pub(crate) mod raised;
 pub(crate) mod world;
 
 mod approvals;
+mod broken;
 mod claims;
+mod conversations;
 mod decisions;
 mod events;
 mod health;
+pub(crate) mod judgements;
 mod polls;
 mod turns;
 
@@ -20,7 +23,9 @@ macro_rules! on_both_stores {
                 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
                 async fn $case() {
                     let place = crate::store::place::SqlitePlace::new();
-                    super::$case(crate::doors::world::World::start(place.open().await).await).await;
+                    let world = crate::doors::world::World::start(place.open().await).await;
+                    let reopen = crate::doors::world::Reopen::Sqlite(place.settings());
+                    super::$case(world.reopened_by(reopen)).await;
                 }
             )+
         }
@@ -30,7 +35,9 @@ macro_rules! on_both_stores {
                 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
                 async fn $case() {
                     let place = crate::store::place::PostgresPlace::new().await;
-                    super::$case(crate::doors::world::World::start(place.open().await).await).await;
+                    let world = crate::doors::world::World::start(place.open().await).await;
+                    let reopen = crate::doors::world::Reopen::Postgres(place.settings());
+                    super::$case(world.reopened_by(reopen)).await;
                     place.remove().await;
                 }
             )+
