@@ -118,7 +118,7 @@ impl Service {
             .await?;
         match cancelled {
             Cancelled::Done(approval) => {
-                self.events.ended([approval.as_ref()]);
+                self.tell_ended([approval.as_ref()]);
                 Ok(*approval)
             }
             Cancelled::TooLate(approval) if approval.status == Status::Cancelled => Ok(*approval),

@@ -29,7 +29,7 @@ impl Service {
     ) -> Result<Vec<Approval>, Refusal> {
         let cancelled = self.store.delete_conversation(organisation, id, self.now()).await?;
         let cancelled = cancelled.ok_or_else(|| Refusal::not_found("conversation"))?;
-        self.events.ended(&cancelled);
+        self.tell_ended(&cancelled);
         Ok(cancelled)
     }
 }

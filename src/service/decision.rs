@@ -84,7 +84,7 @@ impl Service {
                 .await?;
             match decided {
                 Decided::Done(approval) => {
-                    self.events.ended([approval.as_ref()]);
+                    self.tell_ended([approval.as_ref()]);
                     return Ok(*approval);
                 }
                 Decided::TooLate(approval) => return Err(already_decided(&approval)),

@@ -11,7 +11,7 @@ use serde::Serialize;
 
 pub use webhook::{EventCounts, WebhookError, WebhookSettings};
 
-use super::ids;
+use super::{Service, ids};
 use crate::decide::text::{head, shown};
 use crate::store::{Approval, Facts, NewApproval, Resolution, Standing, Status, Timestamp};
 use webhook::Webhook;
@@ -219,11 +219,6 @@ impl Events {
         }
     }
 
-    /// Tells how approvals ended.
-    pub fn ended<'a>(&self, approvals: impl IntoIterator<Item = &'a Approval>) {
-        approvals.into_iter().filter_map(Event::of_ended).for_each(|event| self.emit(event));
-    }
-
     /// What became of the events for the webhook; all zero without one.
     #[must_use]
     pub fn counts(&self) -> EventCounts {
@@ -235,6 +230,15 @@ impl Events {
     pub async fn drained(&self) {
         if let Some(webhook) = &self.webhook {
             webhook.drained().await;
+        }
+    }
+}
+
+impl Service {
+    /// Tells of approvals that waited and just ended: once for each, by whoever ended it.
+    pub(super) fn tell_ended<'a>(&self, approvals: impl IntoIterator<Item = &'a Approval>) {
+        for event in approvals.into_iter().filter_map(Event::of_ended) {
+            self.events.emit(event);
         }
     }
 }

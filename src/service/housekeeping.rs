@@ -169,7 +169,7 @@ impl Service {
     /// The store fails.
     pub async fn expire_due(&self, limit: u32) -> Result<usize, StoreError> {
         let expired = self.store.expire_due(self.now(), limit).await?;
-        self.events.ended(&expired);
+        self.tell_ended(&expired);
         Ok(expired.len())
     }
 }

@@ -136,7 +136,7 @@ impl Service {
                 .await?;
             match decided {
                 TurnDecided::Done(approvals) => {
-                    self.events.ended(&approvals);
+                    self.tell_ended(&approvals);
                     let released = |approval: Approval| TurnResult {
                         release: approval.status == Status::Approved,
                         view: ApprovalView { approval, input: None, output: None },

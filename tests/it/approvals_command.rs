@@ -63,6 +63,7 @@ async fn run(mut command: Command) -> Ran {
 
 /// A call in which everything that others write would move the cursor.
 fn hostile() -> Raise {
+    // The controls are JSON's own escapes by then; the direction override stands as it is.
     let arguments = json!({"to": format!("eve{PLANTED}@example.net"), "amount": 1.5}).to_string();
     let sealed = json!({
         "provenance": [
@@ -73,8 +74,7 @@ fn hostile() -> Raise {
             {"source": "user", "index": 1, "quote": format!("pay it{PLANTED}"), "covers": ["", "/amount"]}],
     });
     Raise {
-        // Raw, as no JSON writer would put it: the text is whatever the model sent.
-        arguments: format!("{arguments}{PLANTED}"),
+        arguments,
         sealed,
         conversation: format!("conv{PLANTED}"),
         facts: |facts| {

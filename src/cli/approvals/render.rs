@@ -82,7 +82,7 @@ pub(super) fn whole(approval: &Value) -> String {
         ("agent", "agent"),
         ("version", "version"),
         ("surface", "surface"),
-        ("thread", "conversation"),
+        ("conversation", "conversation"),
         ("turn", "turn"),
         ("user", "user"),
         ("mode", "mode"),
@@ -202,7 +202,7 @@ fn cut(line: &str, limit: usize) -> String {
 }
 
 fn field(text: &mut String, name: &str, value: &str) {
-    line(text, &format!("  {name:<9} {value}"));
+    line(text, &format!("  {name:<12} {value}"));
 }
 
 fn line(text: &mut String, line: &str) {

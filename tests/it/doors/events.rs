@@ -21,12 +21,12 @@ use super::world::{ORGANISATION, World};
 use crate::store::place::PostgresPlace;
 use crate::store::proxy::Proxy;
 
-const SECRET: &str = "whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=";
+pub(super) const SECRET: &str = "whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=";
 
-type Taken = Arc<Mutex<Vec<(HeaderMap, String)>>>;
+pub(super) type Taken = Arc<Mutex<Vec<(HeaderMap, String)>>>;
 
 /// A receiver that refuses the first `refused` attempts.
-async fn receiver(refused: usize) -> (String, Taken, Arc<Mutex<usize>>) {
+pub(super) async fn receiver(refused: usize) -> (String, Taken, Arc<Mutex<usize>>) {
     let taken = Taken::default();
     let attempts = Arc::new(Mutex::new(0));
     let state = (Arc::clone(&taken), Arc::clone(&attempts));
@@ -60,7 +60,7 @@ fn settings(url: &str) -> WebhookSettings {
     settings
 }
 
-async fn drained(events: &Events) {
+pub(super) async fn drained(events: &Events) {
     tokio::time::timeout(Duration::from_secs(20), events.drained()).await.expect("it drains");
 }
 

@@ -14,6 +14,7 @@ mod health;
 pub(crate) mod judgements;
 mod polls;
 mod turns;
+mod whole;
 
 /// Runs each case on both stores.
 macro_rules! on_both_stores {

@@ -8,6 +8,7 @@ use approver::decide::request::{Door, Origin, Tool};
 use approver::decide::state::ToolIdentity;
 use approver::host::agent::{Reading, parse_text};
 use approver::http::{Doors, router};
+use approver::judge::scripted::{Move, Scripted};
 use approver::service::events::Events;
 use approver::service::keys::{KeyRing, Part, token_hash};
 use approver::service::{Approver, Clock, Limits, Parts, Service, Timing, definitions, ids};
@@ -314,11 +315,18 @@ impl World {
 
     /// The same under another key than `k1`, which every other service of a test has.
     pub(crate) async fn under_key(&self, key: &str, limits: Limits, events: Events) -> Self {
+        self.judging(key, limits, events, "no answer").await
+    }
+
+    /// The same with a judge that approves what the person asked for.
+    pub(crate) async fn with_events(&self, events: Events) -> Self {
+        self.judging("k1", Limits::default(), events, super::judgements::APPROVES).await
+    }
+
+    async fn judging(&self, key: &str, limits: Limits, events: Events, says: &'static str) -> Self {
         let mut world = Self::start(Arc::clone(&self.store)).await;
         let now = self.now();
-        let judge = approver::judge::scripted::Scripted::function(|_| {
-            approver::judge::scripted::Move::say("no answer")
-        });
+        let judge = Scripted::function(move |_| Move::say(says));
         let approver = Approver::new(Arc::new(judge), Default::default(), Timing::default());
         let service = Service::new(Parts {
             store: Arc::clone(&self.store),
