@@ -31,6 +31,12 @@ pub struct Limits {
     pub max_pending_for: Duration,
     /// How long after its approval a call may start; 5 minutes unless configured.
     pub start_within: Duration,
+    /// Long polls that one token may have at once; 64 unless configured.
+    pub max_polls_per_token: usize,
+    /// How long sealed inputs and outputs are kept; 30 days unless configured.
+    pub keep_inputs: Duration,
+    /// How long records are kept; 365 days unless configured.
+    pub keep_records: Duration,
 }
 
 impl Default for Limits {
@@ -39,6 +45,9 @@ impl Default for Limits {
             pending_for: Duration::from_secs(24 * 3600),
             max_pending_for: Duration::from_secs(168 * 3600),
             start_within: Duration::from_secs(300),
+            max_polls_per_token: 64,
+            keep_inputs: Duration::from_secs(30 * 24 * 3600),
+            keep_records: Duration::from_secs(365 * 24 * 3600),
         }
     }
 }
