@@ -110,8 +110,8 @@ pub struct ApprovalsConfig {
     pub max_pending_for: Sourced<Duration>,
     /// How long after its approval a call may start, 1 s to 1 h; 5 min unless set.
     pub start_within: Sourced<Duration>,
-    /// Long polls of one token at once, 1 to 10,000; 64 unless set.
-    pub max_polls_per_token: Sourced<usize>,
+    /// Long polls of one token at once, on each replica, 1 to 100,000; 1,000 unless set.
+    pub max_polls_per_token: Sourced<u32>,
 }
 
 /// `[retention]`: how long things are kept.
@@ -144,14 +144,12 @@ impl Config {
     /// Times and limits of approvals.
     #[must_use]
     pub fn limits(&self) -> Limits {
-        let ServeConfig { approvals, retention, .. } = &self.serve;
+        let approvals = &self.serve.approvals;
         Limits {
             pending_for: approvals.pending_for.value,
             max_pending_for: approvals.max_pending_for.value,
             start_within: approvals.start_within.value,
-            max_polls_per_token: approvals.max_polls_per_token.value,
-            keep_inputs: retention.inputs.value,
-            keep_records: retention.records.value,
+            polls_per_token: approvals.max_polls_per_token.value,
         }
     }
 
@@ -201,7 +199,9 @@ impl Config {
             of("approvals.pending_for", &approvals.pending_for, duration),
             of("approvals.max_pending_for", &approvals.max_pending_for, duration),
             of("approvals.start_within", &approvals.start_within, duration),
-            of("approvals.max_polls_per_token", &approvals.max_polls_per_token, count),
+            of("approvals.max_polls_per_token", &approvals.max_polls_per_token, |value| {
+                json!(value)
+            }),
             of("retention.inputs", &retention.inputs, duration),
             of("retention.records", &retention.records, duration),
             of("events.webhook_url", &events.webhook_url, |value| json!(value)),
@@ -263,8 +263,7 @@ fn server(layers: &mut Layers) -> ServerConfig {
     ServerConfig {
         listen: layers.take("server.listen", SocketAddr::from(([127, 0, 0, 1], 8080)), address),
         max_body: layers.take("server.max_body", 8 * MIB, |raw| size(raw, 1024, 256 * MIB)),
-        max_headers: layers
-            .take("server.max_headers", 100, |raw| values::integer(raw, 1..=1_000)),
+        max_headers: layers.take("server.max_headers", 100, |raw| values::integer(raw, 1..=1_000)),
         max_header_bytes: layers
             .take("server.max_header_bytes", 64 * 1024, |raw| size(raw, 8 * 1024, MIB)),
         header_timeout: layers.take("server.header_timeout", 30 * SECOND, wait),
@@ -283,7 +282,8 @@ fn store(layers: &mut Layers) -> StoreConfig {
         && !matches!(url.origin, Origin::Environment(_))
         && url::Url::parse(address.expose_secret()).is_ok_and(|url| url.password().is_some())
     {
-        let text = "holds a password, which comes from the environment only; set APPROVER_STORE_URL";
+        let text =
+            "holds a password, which comes from the environment only; set APPROVER_STORE_URL";
         layers.report("store.url", url.origin.clone(), text);
     }
     StoreConfig {
@@ -326,18 +326,16 @@ fn approvals(layers: &mut Layers) -> ApprovalsConfig {
         }),
         max_polls_per_token: layers.take(
             "approvals.max_polls_per_token",
-            defaults.max_polls_per_token,
-            |raw| values::integer(raw, 1..=10_000),
+            defaults.polls_per_token,
+            |raw| values::integer(raw, 1..=100_000),
         ),
     }
 }
 
 fn retention(layers: &mut Layers) -> RetentionConfig {
-    let defaults = Limits::default();
-    let inputs = layers.take("retention.inputs", defaults.keep_inputs, |raw| {
-        values::duration_within(raw, HOUR..=3_650 * DAY)
-    });
-    let records = layers.take("retention.records", defaults.keep_records, |raw| {
+    let inputs = layers
+        .take("retention.inputs", 30 * DAY, |raw| values::duration_within(raw, HOUR..=3_650 * DAY));
+    let records = layers.take("retention.records", 365 * DAY, |raw| {
         values::duration_within(raw, DAY..=3_650 * DAY)
     });
     if inputs.value > records.value {

@@ -42,9 +42,7 @@ impl FromRequestParts<Doors> for Caller {
     type Rejection = Refusal;
 
     async fn from_request_parts(parts: &mut Parts, doors: &Doors) -> Result<Self, Refusal> {
-        let header = parts.headers.get(AUTHORIZATION).and_then(|header| header.to_str().ok());
-        let token = header.and_then(bearer).filter(|token| token.len() <= MAX_TOKEN);
-        let token = match token {
+        let token = match bearer_token(parts) {
             Some(token) => doors.service.store.token_by_hash(keys::token_hash(token)).await?,
             None => None,
         };
@@ -55,6 +53,12 @@ impl FromRequestParts<Doors> for Caller {
             )
         })
     }
+}
+
+/// The bearer token of a request, where it has one that may be one of ours.
+pub(super) fn bearer_token(parts: &Parts) -> Option<&str> {
+    let header = parts.headers.get(AUTHORIZATION).and_then(|header| header.to_str().ok());
+    header.and_then(bearer).filter(|token| token.len() <= MAX_TOKEN)
 }
 
 /// The token of a `Bearer` header; the scheme's case does not count (RFC 9110, 11.1).

@@ -61,6 +61,12 @@ impl Approver {
         Self { judge, settings, timing }
     }
 
+    /// The operator's settings.
+    #[must_use]
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
     /// Decides every call of a request, in call order. It cannot fail: what fails ends at a person.
     pub async fn judge(
         &self,

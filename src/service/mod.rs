@@ -10,14 +10,23 @@ use std::time::{Duration, SystemTime};
 use crate::decide::verdict::JudgeFailure;
 use crate::store::{Store, Timestamp};
 
+mod agents;
 mod approver;
+mod automatic_approval;
 pub mod ids;
 pub mod keys;
+mod metrics;
+pub mod names;
 mod refusal;
+mod running;
+pub mod tokens;
 pub mod versions;
 
+pub use agents::Put;
 pub use approver::{Approver, Judged, Timing};
+pub use metrics::Metrics;
 pub use refusal::{Code, Refusal, Type};
+pub use running::{Running, Work};
 
 use keys::KeyRing;
 use versions::Versions;
@@ -31,12 +40,9 @@ pub struct Limits {
     pub max_pending_for: Duration,
     /// How long after its approval a call may start; 5 minutes unless configured.
     pub start_within: Duration,
-    /// Long polls that one token may have at once; 64 unless configured.
-    pub max_polls_per_token: usize,
-    /// How long sealed inputs and outputs are kept; 30 days unless configured.
-    pub keep_inputs: Duration,
-    /// How long records are kept; 365 days unless configured.
-    pub keep_records: Duration,
+    /// Requests of one token that may wait for a change at once, in this process; 1,000 unless
+    /// configured.
+    pub polls_per_token: u32,
 }
 
 impl Default for Limits {
@@ -45,9 +51,7 @@ impl Default for Limits {
             pending_for: Duration::from_secs(24 * 3600),
             max_pending_for: Duration::from_secs(168 * 3600),
             start_within: Duration::from_secs(300),
-            max_polls_per_token: 64,
-            keep_inputs: Duration::from_secs(30 * 24 * 3600),
-            keep_records: Duration::from_secs(365 * 24 * 3600),
+            polls_per_token: 1_000,
         }
     }
 }
@@ -114,6 +118,10 @@ pub struct Service {
     pub keys: KeyRing,
     /// Times and limits.
     pub limits: Limits,
+    /// What is counted.
+    pub metrics: Metrics,
+    /// What runs right now.
+    pub running: Running,
     versions: Versions,
     clock: Clock,
 }
@@ -131,6 +139,8 @@ impl Service {
             sandbox_enabled,
             keys,
             limits,
+            metrics: Metrics::default(),
+            running: Running::default(),
             versions: Versions::default(),
             clock,
         }

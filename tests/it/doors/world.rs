@@ -78,7 +78,7 @@ impl World {
         }));
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
-        let doors = router(Doors { service: Arc::clone(&service) });
+        let doors = router(Doors { service: Arc::clone(&service), settings: Arc::default() });
         tokio::spawn(async move { axum::serve(listener, doors).await.unwrap() });
         // Another test of this process may have installed it.
         let _ = rustls::crypto::ring::default_provider().install_default();
