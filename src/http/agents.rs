@@ -48,9 +48,11 @@ async fn store(
     State(doors): State<Doors>,
     caller: Caller,
     Segments((agent, version)): Segments<(String, String)>,
+    parameters: Parameters,
     body: JsonText,
 ) -> Result<Response, Refusal> {
     need_policy_owner(&caller)?;
+    let [] = parameters.read([])?;
     let (organisation, by) = (caller.organisation(), &caller.token.name);
     let (put, stored) =
         doors.service.put_version(organisation, &agent, &version, &body.0, by).await?;
@@ -140,9 +142,11 @@ async fn move_channel(
     State(doors): State<Doors>,
     caller: Caller,
     Segments((agent, name)): Segments<(String, String)>,
+    parameters: Parameters,
     body: JsonText,
 ) -> Result<Response, Refusal> {
     need_policy_owner(&caller)?;
+    let [] = parameters.read([])?;
     let version = body.walk(|members| members.required_string("version").map(str::to_owned))?;
     let (organisation, by) = (caller.organisation(), &caller.token.name);
     let moved = doors.service.move_channel(organisation, &agent, &name, &version, by).await?;

@@ -37,9 +37,11 @@ async fn read(
 async fn switch(
     State(doors): State<Doors>,
     caller: Caller,
+    parameters: Parameters,
     body: JsonText,
 ) -> Result<Response, Refusal> {
     need_admin(&caller)?;
+    let [] = parameters.read([])?;
     let (enabled, agent) = body.walk(|members| {
         let enabled = members.required_boolean("enabled");
         let agent = members.string("agent").map(str::to_owned);

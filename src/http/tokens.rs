@@ -42,9 +42,11 @@ async fn list(
 async fn create(
     State(doors): State<Doors>,
     caller: Caller,
+    parameters: Parameters,
     body: JsonText,
 ) -> Result<Response, Refusal> {
     need_admin(&caller)?;
+    let [] = parameters.read([])?;
     let Asked { name, kind, decide, versions } = body.walk(read)?;
     let kind = tokens::kind(&kind, decide, versions)?;
     let made = doors.service.create_token(caller.organisation(), &name, kind).await?;
@@ -57,8 +59,10 @@ async fn revoke(
     State(doors): State<Doors>,
     caller: Caller,
     Segments(id): Segments<String>,
+    parameters: Parameters,
 ) -> Result<Response, Refusal> {
     need_admin(&caller)?;
+    let [] = parameters.read([])?;
     doors.service.revoke_token(caller.organisation(), &id).await?;
     Ok(StatusCode::NO_CONTENT.into_response())
 }

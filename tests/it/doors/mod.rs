@@ -3,7 +3,12 @@
 
 pub(crate) mod world;
 
+mod agents;
+mod automatic_approval;
 mod health;
+mod metrics;
+mod openapi;
+mod tokens;
 
 /// Runs each case on both stores.
 macro_rules! on_both_stores {
