@@ -1,6 +1,6 @@
 //! The binary `approver`: arguments in, a command, an exit code out. All else is the library's.
 
-use std::io::{self, Write};
+use std::io::{self, IsTerminal as _, Write};
 use std::process::ExitCode;
 
 use approver::cli::{self, Cli, LogFormat};
@@ -12,7 +12,10 @@ fn main() -> ExitCode {
     let (format, default) = cli.log();
     let filter =
         EnvFilter::try_from_env("APPROVER_LOG").unwrap_or_else(|_| EnvFilter::new(default));
-    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr);
+    let log = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_ansi(io::stderr().is_terminal())
+        .with_writer(io::stderr);
     match format {
         LogFormat::Text => log.init(),
         LogFormat::Json => log.json().init(),
