@@ -17,8 +17,11 @@ mod agents;
 pub mod auth;
 mod automatic_approval;
 pub mod body;
+mod conversations;
 mod envelope;
 mod health;
+pub mod idempotency;
+mod judgements;
 mod metrics;
 pub mod openapi;
 pub mod parameters;
@@ -65,7 +68,9 @@ pub fn router(doors: Doors) -> Router {
     Router::new()
         .merge(agents::routes())
         .merge(automatic_approval::routes())
+        .merge(conversations::routes())
         .merge(health::routes())
+        .merge(judgements::routes())
         .merge(metrics::routes())
         .merge(openapi::routes())
         .merge(tokens::routes())

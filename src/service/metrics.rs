@@ -13,7 +13,10 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
 use super::{Judged, Refusal, Service};
-use crate::decide::{Decision, Outcome};
+use crate::decide::Outcome;
+use crate::decide::prompt::Cuts;
+use crate::decide::reason::Reason;
+use crate::decide::verdict::Tokens;
 use crate::judge::breaker::{Breaker, Position};
 use crate::store::Status;
 
@@ -155,21 +158,17 @@ impl Metrics {
         );
     }
 
-    /// Counts a call's decision, once, when it is recorded. A repeat is not counted.
-    pub fn judged(&self, judged: &Judged) {
-        let Judged { decision, latency } = judged;
-        let (outcome, reason) = words(decision);
+    /// Counts a call's judgement, once, when it is recorded. A repeat is not counted.
+    pub fn judged(&self, counted: &Counted) {
+        let Counted { outcome, reason, latency, asked } = *counted;
         self.judgements.get_or_create(&JudgementLabels { outcome, reason }).inc();
-        let Some(asked) = &decision.asked else { return };
+        let Some((tokens, cuts)) = asked else { return };
         self.judge_seconds.observe(latency.as_secs_f64());
-        for (kind, count) in [
-            ("input", asked.tokens.input),
-            ("output", asked.tokens.output),
-            ("cached", asked.tokens.cached),
-        ] {
+        for (kind, count) in
+            [("input", tokens.input), ("output", tokens.output), ("cached", tokens.cached)]
+        {
             self.tokens.get_or_create(&TokenLabels { kind }).inc_by(count.unwrap_or_default());
         }
-        let cuts = &asked.cuts;
         for (kind, count) in [
             ("shortened_items", cuts.shortened),
             ("dropped_items", cuts.dropped),
@@ -225,15 +224,41 @@ impl Metrics {
     }
 }
 
-/// Outcome and pause reason. Outside auto a pause has no reason.
-fn words(decision: &Decision) -> (&'static str, &'static str) {
-    match &decision.outcome {
-        Outcome::Execute => ("execute", ""),
-        Outcome::ExecuteSandboxed { .. } => ("execute_sandboxed", ""),
-        Outcome::Granted { .. } => ("granted", ""),
-        Outcome::Approved(_) => ("approved", ""),
-        Outcome::Pending(reason) => ("pending", reason.as_ref().map_or("", |reason| reason.code())),
-        Outcome::Blocked(_) => ("blocked", ""),
+/// What is counted of a call's judgement.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Counted {
+    outcome: &'static str,
+    reason: &'static str,
+    latency: Duration,
+    asked: Option<(Tokens, Cuts)>,
+}
+
+impl Counted {
+    /// Outcome and pause reason (outside auto a pause has none), and what the question cost.
+    #[must_use]
+    pub fn of(judged: &Judged) -> Self {
+        let Judged { decision, latency } = judged;
+        let (outcome, reason) = match &decision.outcome {
+            Outcome::Execute => ("execute", ""),
+            Outcome::ExecuteSandboxed { .. } => ("execute_sandboxed", ""),
+            Outcome::Granted { .. } => ("granted", ""),
+            Outcome::Approved(_) => ("approved", ""),
+            Outcome::Pending(reason) => ("pending", reason.as_ref().map_or("", Reason::code)),
+            Outcome::Blocked(_) => ("blocked", ""),
+        };
+        let asked = decision.asked.as_ref().map(|asked| (asked.tokens, asked.cuts));
+        Self { outcome, reason, latency: *latency, asked }
+    }
+
+    /// The same when what was recorded is that an approval waits, because recording it failed first.
+    #[must_use]
+    pub fn once_more(self) -> Self {
+        match self.outcome {
+            "approved" | "granted" | "pending" => {
+                Self { outcome: "pending", reason: Reason::NotRecorded.code(), ..self }
+            }
+            _ => self,
+        }
     }
 }
 
@@ -251,10 +276,7 @@ impl Service {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::decide::Asked;
-    use crate::decide::prompt::Cuts;
-    use crate::decide::reason::Reason;
-    use crate::decide::verdict::Tokens;
+    use crate::decide::{Asked, Decision};
 
     #[test]
     fn what_was_counted_is_shown() {
@@ -270,8 +292,9 @@ mod tests {
             ..Decision::internal_error("PLANTED", None)
         };
         let judged = Judged { decision, latency: Duration::from_millis(300) };
-        metrics.judged(&judged);
-        metrics.judged(&judged);
+        metrics.judged(&Counted::of(&judged));
+        metrics.judged(&Counted::of(&judged));
+        metrics.judged(&Counted::of(&judged).once_more());
         metrics.decided(Status::Approved);
         metrics.decided(Status::Pending);
         metrics.answered("GET", "/healthz", 200, Duration::from_millis(1));
@@ -280,11 +303,12 @@ mod tests {
         let text = metrics.text(3);
         for line in [
             "approver_judgements_total{outcome=\"pending\",reason=\"judge_timeout\"} 2",
+            "approver_judgements_total{outcome=\"pending\",reason=\"not_recorded\"} 1",
             "approver_judge_seconds_bucket{le=\"0.25\"} 0",
-            "approver_judge_seconds_bucket{le=\"0.5\"} 2",
-            "approver_judge_tokens_total{kind=\"input\"} 140",
-            "approver_judge_tokens_total{kind=\"cached\"} 120",
-            "approver_prompt_cuts_total{kind=\"characters\"} 1800",
+            "approver_judge_seconds_bucket{le=\"0.5\"} 3",
+            "approver_judge_tokens_total{kind=\"input\"} 210",
+            "approver_judge_tokens_total{kind=\"cached\"} 180",
+            "approver_prompt_cuts_total{kind=\"characters\"} 2700",
             "approver_tool_approval_decisions_total{decision=\"approved\"} 1",
             "approver_http_requests_total{method=\"GET\",route=\"/healthz\",status=\"200\"} 1",
             "approver_http_requests_total{method=\"other\",route=\"/healthz\",status=\"405\"} 1",

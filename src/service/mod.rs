@@ -13,7 +13,11 @@ use crate::store::{Store, Timestamp};
 mod agents;
 mod approver;
 mod automatic_approval;
+mod conversations;
+pub mod definitions;
 pub mod ids;
+pub mod input;
+pub mod judgement;
 pub mod keys;
 mod metrics;
 pub mod names;
@@ -24,7 +28,7 @@ pub mod versions;
 
 pub use agents::Put;
 pub use approver::{Approver, Judged, Timing};
-pub use metrics::Metrics;
+pub use metrics::{Counted, Metrics};
 pub use refusal::{Code, Refusal, Type};
 pub use running::{Running, Work};
 

@@ -152,12 +152,16 @@ fn dev_prints_a_token_of_each_kind_and_leaves_nothing_behind() {
     assert!(health.starts_with("HTTP/1.1 200"), "{health}");
     let tokens = running.get("/v1/tokens", running.token("admin"));
     assert!(tokens.starts_with("HTTP/1.1 200") && tokens.contains("dev-gateway"), "{tokens}");
-    let secrets: Vec<String> = ["gateway", "admin"].map(|kind| running.token(kind).to_owned()).into();
+    let secrets: Vec<String> =
+        ["gateway", "admin"].map(|kind| running.token(kind).to_owned()).into();
     assert!(!made(folder.path()).is_empty());
     running.signal("-TERM");
     let (code, log) = running.ended();
     assert_eq!(code, Some(0), "{log}");
-    assert!(log.contains("started") && log.contains("/healthz") && log.contains("stopped"), "{log}");
+    assert!(
+        log.contains("started") && log.contains("/healthz") && log.contains("stopped"),
+        "{log}"
+    );
     assert!(secrets.iter().all(|secret| !log.contains(secret)), "{log}");
     assert!(made(folder.path()).is_empty(), "the database is left behind");
 }
@@ -203,7 +207,8 @@ fn settings_that_are_wrong_come_at_once() {
                 [keys]\nroot = \"PLANTED\"\n[judge]\ndeadline = 3\n";
     std::fs::write(folder.path().join("wrong.toml"), text).unwrap();
     let errors = refused(folder.path(), &["serve", "--config", "wrong.toml"]);
-    for key in ["`server.listen`", "`server.max_body`", "`store.url`", "`keys.root`", "`judge.deadline`"]
+    for key in
+        ["`server.listen`", "`server.max_body`", "`store.url`", "`keys.root`", "`judge.deadline`"]
     {
         assert!(errors.contains(key), "{key}\n{errors}");
     }
@@ -231,7 +236,8 @@ fn keys_are_needed_and_only_their_owner_may_read_them() {
 #[test]
 fn tokens_are_made_in_the_store_and_told_once() {
     let folder = tempfile::tempdir().unwrap();
-    let create = ["token", "create", "--kind", "admin", "--name", "first", "--organisation", "acme"];
+    let create =
+        ["token", "create", "--kind", "admin", "--name", "first", "--organisation", "acme"];
     let made = output(folder.path(), &create);
     assert_eq!(made.status.code(), Some(0), "{}", String::from_utf8_lossy(&made.stderr));
     let token = String::from_utf8(made.stdout).unwrap().trim().to_owned();
@@ -259,7 +265,10 @@ fn tokens_are_made_in_the_store_and_told_once() {
     };
     let off = auto(&["off"]);
     let text = String::from_utf8(off.stdout).unwrap();
-    assert!(text.starts_with("automatic approval: off since ") && text.contains(" by first;"), "{text}");
+    assert!(
+        text.starts_with("automatic approval: off since ") && text.contains(" by first;"),
+        "{text}"
+    );
     let status = auto(&["status", "--json"]);
     let status: serde_json::Value = serde_json::from_slice(&status.stdout).unwrap();
     assert_eq!(status["enabled"], false);
@@ -466,7 +475,8 @@ fn too_much_of_anything_is_refused() {
     let reply = running.exchange(&format!("GET /healthz HTTP/1.1\r\nHost: a\r\n{many}\r\n"));
     assert!(reply.starts_with("HTTP/1.1 431"), "{reply}");
     let long = "a".repeat(20_000);
-    let reply = running.exchange(&format!("GET /healthz HTTP/1.1\r\nHost: a\r\nX-A: {long}\r\n\r\n"));
+    let reply =
+        running.exchange(&format!("GET /healthz HTTP/1.1\r\nHost: a\r\nX-A: {long}\r\n\r\n"));
     assert!(reply.starts_with("HTTP/1.1 431"), "{reply}");
     let token = running.token("policy_owner");
     let body = format!(r#"{{"instructions":"{}"}}"#, "a".repeat(2_000));

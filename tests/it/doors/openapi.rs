@@ -17,7 +17,7 @@ fn document() -> Value {
 
 /// Paths that are described and whose doors are not merged yet. A door that comes takes its path from
 /// here.
-const TO_COME: [&str; 11] = [
+const TO_COME: [&str; 9] = [
     "/v1/agents/{agent}/approvals",
     "/v1/approvals",
     "/v1/approvals/{id}",
@@ -25,10 +25,8 @@ const TO_COME: [&str; 11] = [
     "/v1/approvals/{id}/claim",
     "/v1/approvals/{id}/decision",
     "/v1/approvals/{id}/execution",
-    "/v1/conversations/{id}",
     "/v1/decisions",
     "/v1/decisions/{continuation}/failed",
-    "/v1/judgements",
 ];
 
 /// Every path that a file of `src/http` routes.
