@@ -11,28 +11,40 @@ use crate::decide::verdict::JudgeFailure;
 use crate::store::{Store, Timestamp};
 
 mod agents;
+pub mod approvals;
 mod approver;
 mod automatic_approval;
+pub mod claim;
 mod conversations;
+pub mod decision;
 pub mod definitions;
+pub mod events;
+pub mod housekeeping;
 pub mod ids;
 pub mod input;
 pub mod judgement;
 pub mod keys;
 mod metrics;
 pub mod names;
+mod person;
+mod polls;
 mod refusal;
 mod running;
+mod stale;
 pub mod tokens;
+pub mod turn_decision;
 pub mod versions;
 
 pub use agents::Put;
 pub use approver::{Approver, Judged, Timing};
 pub use metrics::{Counted, Metrics};
+pub use polls::{MAX_WAIT, Poller};
 pub use refusal::{Code, Refusal, Type};
 pub use running::{Running, Work};
 
+use events::Events;
 use keys::KeyRing;
+use polls::Polls;
 use versions::Versions;
 
 /// Times and limits of approvals.
@@ -126,7 +138,10 @@ pub struct Service {
     pub metrics: Metrics,
     /// What runs right now.
     pub running: Running,
+    /// Where events go.
+    pub events: Events,
     versions: Versions,
+    polls: Polls,
     clock: Clock,
 }
 
@@ -145,9 +160,17 @@ impl Service {
             limits,
             metrics: Metrics::default(),
             running: Running::default(),
+            events: Events::to_log(),
             versions: Versions::default(),
+            polls: Polls::default(),
             clock,
         }
+    }
+
+    /// The same with another receiver of events.
+    #[must_use]
+    pub fn with_events(self, events: Events) -> Self {
+        Self { events, ..self }
     }
 
     /// Now.

@@ -124,7 +124,10 @@ async fn record_all(
     let store = &known.service.store;
     record.calls = outcomes(&ready);
     let error = match store.record(record.clone()).await {
-        Ok(Recorded::Done) => return Ok(Some((ready, 1))),
+        Ok(Recorded::Done) => {
+            known.tell(&ready);
+            return Ok(Some((ready, 1)));
+        }
         Ok(Recorded::Superseded) => return Ok(None),
         Err(error) => error,
     };
@@ -133,7 +136,10 @@ async fn record_all(
     let ready = once_more.collect::<Result<Vec<_>, _>>()?;
     record.calls = outcomes(&ready);
     match store.record(record).await {
-        Ok(Recorded::Done) => Ok(Some((ready, 2))),
+        Ok(Recorded::Done) => {
+            known.tell(&ready);
+            Ok(Some((ready, 2)))
+        }
         Ok(Recorded::Superseded) => Ok(None),
         Err(error) => {
             log(&error, known.ticket);

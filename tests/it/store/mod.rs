@@ -9,7 +9,7 @@ mod lifecycle;
 mod listing;
 pub(crate) mod place;
 mod postgres;
-mod proxy;
+pub(crate) mod proxy;
 mod races;
 mod sqlite;
 mod sweep;
