@@ -10,8 +10,10 @@ use std::time::{Duration, SystemTime};
 use crate::decide::verdict::JudgeFailure;
 use crate::store::{Store, Timestamp};
 
+mod agents;
 pub mod approvals;
 mod approver;
+mod automatic_approval;
 pub mod claim;
 mod conversations;
 pub mod decision;
@@ -22,16 +24,23 @@ pub mod ids;
 pub mod input;
 pub mod judgement;
 pub mod keys;
+mod metrics;
+pub mod names;
 mod person;
 mod polls;
 mod refusal;
+mod running;
 mod stale;
+pub mod tokens;
 pub mod turn_decision;
 pub mod versions;
 
+pub use agents::Put;
 pub use approver::{Approver, Judged, Timing};
+pub use metrics::{Counted, Metrics};
 pub use polls::{MAX_WAIT, Poller};
 pub use refusal::{Code, Refusal, Type};
+pub use running::{Running, Work};
 
 use events::Events;
 use keys::KeyRing;
@@ -125,6 +134,10 @@ pub struct Service {
     pub keys: KeyRing,
     /// Times and limits.
     pub limits: Limits,
+    /// What is counted.
+    pub metrics: Metrics,
+    /// What runs right now.
+    pub running: Running,
     /// Where events go.
     pub events: Events,
     versions: Versions,
@@ -145,6 +158,8 @@ impl Service {
             sandbox_enabled,
             keys,
             limits,
+            metrics: Metrics::default(),
+            running: Running::default(),
             events: Events::to_log(),
             versions: Versions::default(),
             polls: Polls::default(),

@@ -4,7 +4,9 @@
 pub(crate) mod raised;
 pub(crate) mod world;
 
+mod agents;
 mod approvals;
+mod automatic_approval;
 mod broken;
 mod claims;
 mod conversations;
@@ -12,7 +14,10 @@ mod decisions;
 mod events;
 mod health;
 pub(crate) mod judgements;
+mod metrics;
+mod openapi;
 mod polls;
+mod tokens;
 mod turns;
 mod whole;
 
