@@ -1,7 +1,7 @@
 //! A running service with everything in a test's hands.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use approver::decide::Settings;
@@ -43,7 +43,9 @@ pub(crate) enum Reopen {
 }
 
 /// The judge's next moves; without any it answers nothing readable.
-struct Script(Mutex<Box<dyn Fn(&str) -> Move + Send>>);
+struct Script(Mutex<Choose>);
+
+type Choose = Box<dyn Fn(&str) -> Move + Send>;
 
 /// An answer, read.
 #[derive(Debug)]
@@ -106,11 +108,7 @@ impl World {
         timing: Timing,
     ) -> Self {
         let asked = Arc::clone(&judge);
-        let scripted = Scripted::function(move |prompt| {
-            // A move may panic or take its time: nothing is held then.
-            let chosen = asked.0.lock().unwrap_or_else(PoisonError::into_inner)(&prompt.user);
-            chosen
-        });
+        let scripted = Scripted::function(move |prompt| asked.0.lock().unwrap()(&prompt.user));
         let ticking = Arc::clone(&clock);
         let now = move || UNIX_EPOCH + Duration::from_millis(ticking.load(Ordering::SeqCst));
         let service = Arc::new(Service::new(Parts {
