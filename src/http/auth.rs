@@ -57,6 +57,20 @@ impl FromRequestParts<Doors> for Caller {
     }
 }
 
+/// A caller with a token of kind `gateway`; every other kind is refused before the body is read.
+#[derive(Debug, Clone)]
+pub struct Gateway(pub Caller);
+
+impl FromRequestParts<Doors> for Gateway {
+    type Rejection = Refusal;
+
+    async fn from_request_parts(parts: &mut Parts, doors: &Doors) -> Result<Self, Refusal> {
+        let caller = Caller::from_request_parts(parts, doors).await?;
+        caller.need(|kind| matches!(kind, TokenKind::Gateway { .. }))?;
+        Ok(Self(caller))
+    }
+}
+
 /// The token of a `Bearer` header; the scheme's case does not count (RFC 9110, 11.1).
 fn bearer(header: &str) -> Option<&str> {
     let (scheme, token) = header.split_once(' ')?;

@@ -14,8 +14,12 @@ use crate::service::{Code, Refusal, Service};
 
 pub mod auth;
 pub mod body;
+mod conversations;
 mod envelope;
 mod health;
+pub mod idempotency;
+mod judgements;
+pub mod time;
 
 /// What every handler has.
 #[derive(Clone)]
@@ -28,6 +32,8 @@ pub struct Doors {
 pub fn router(doors: Doors) -> Router {
     Router::new()
         .merge(health::routes())
+        .merge(judgements::routes())
+        .merge(conversations::routes())
         .fallback(async || Refusal::not_found("path"))
         .method_not_allowed_fallback(async || {
             Refusal::new(Code::MethodNotAllowed, "This path knows no such method.")

@@ -11,7 +11,11 @@ use crate::decide::verdict::JudgeFailure;
 use crate::store::{Store, Timestamp};
 
 mod approver;
+mod conversations;
+pub mod definitions;
 pub mod ids;
+pub mod input;
+pub mod judgement;
 pub mod keys;
 mod refusal;
 pub mod versions;

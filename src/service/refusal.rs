@@ -143,6 +143,9 @@ codes! {
     InternalError = "internal_error", 500;
     /// The store cannot be reached; `Retry-After` says when to come again.
     StoreUnavailable = "store_unavailable", 503;
+    /// The same request, or a call of it, is being judged for another; `Retry-After` says when to come
+    /// again.
+    JudgementInProgress = "judgement_in_progress", 503;
     /// The service is stopping; `Retry-After` says when to come again.
     Stopping = "stopping", 503;
 }
