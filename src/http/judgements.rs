@@ -103,6 +103,8 @@ fn request(
         conversation,
         tools,
         calls,
+        stricter: None,
+        echo: None,
         bytes,
     })
 }

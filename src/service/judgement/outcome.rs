@@ -98,7 +98,9 @@ impl Known<'_> {
         shown: Option<Shown>,
     ) -> Result<Ready, Refusal> {
         let facts = self.facts(call, &decision, latency);
-        let input = SealedInput::new(&call.arguments_text, decision.provenance, evidence, shown);
+        let mut input =
+            SealedInput::new(&call.arguments_text, decision.provenance, evidence, shown);
+        input.aap.clone_from(&self.work.echo);
         let keys = &self.service.keys;
         let input = input.seal(keys, &facts.organisation, &facts.id).map_err(|error| {
             tracing::error!(%error, "an approval's input could not be sealed");
