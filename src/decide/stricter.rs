@@ -22,9 +22,7 @@ impl Step {
                 Outcome::Execute
                 | Outcome::ExecuteSandboxed { .. }
                 | Outcome::Granted { .. }
-                | Outcome::Approved(_) => {
-                    Decision { outcome: Outcome::Pending(None), ..*decision }
-                }
+                | Outcome::Approved(_) => Decision { outcome: Outcome::Pending(None), ..*decision },
             },
             Self::Ask(question) => Decision {
                 call_id: question.call_id,

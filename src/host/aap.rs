@@ -101,7 +101,7 @@ fn read(value: &Json, text: &str, problems: &mut Vec<Problem>) -> Option<Submiss
     check_name(&mut members, "server", server);
     members.required_object("arguments");
     let timeout = members.required_string("timeout");
-    let timeout_seconds = timeout.and_then(duration);
+    let timeout_seconds = timeout.and_then(parse_duration);
     if let (Some(timeout), None) = (timeout, timeout_seconds) {
         let found = quoted(timeout);
         let text = format!("expected a duration such as `90s`, `30m` or `24h`, found {found}");
@@ -143,7 +143,8 @@ fn check_name(members: &mut Members<'_, '_>, member: &str, name: Option<&str>) {
 }
 
 /// Seconds of a duration: a whole number from 1 and `s`, `m` or `h`, however large.
-fn duration(text: &str) -> Option<u64> {
+#[must_use]
+pub fn parse_duration(text: &str) -> Option<u64> {
     let unit = match text.chars().next_back()? {
         's' => 1,
         'm' => 60,
@@ -294,7 +295,7 @@ mod tests {
             ("1S", None),
             ("", None),
         ] {
-            assert_eq!(duration(text), seconds, "{text}");
+            assert_eq!(parse_duration(text), seconds, "{text}");
         }
     }
 

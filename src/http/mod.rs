@@ -12,6 +12,7 @@ use axum::response::{IntoResponse, Response};
 
 use crate::service::{Code, Refusal, Service};
 
+mod aap;
 pub mod auth;
 pub mod body;
 mod conversations;
@@ -34,6 +35,7 @@ pub fn router(doors: Doors) -> Router {
         .merge(health::routes())
         .merge(judgements::routes())
         .merge(conversations::routes())
+        .merge(aap::routes())
         .fallback(async || Refusal::not_found("path"))
         .method_not_allowed_fallback(async || {
             Refusal::new(Code::MethodNotAllowed, "This path knows no such method.")

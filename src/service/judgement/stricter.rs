@@ -48,7 +48,8 @@ impl Stricter {
         let offered = modes.offers(chosen);
         let mode = if offered { chosen } else { chosen.min(Mode::Ask) };
         let agent = &version.content.agent;
-        let claimed = self.annotations.map(|annotations| with_annotations(agent, calls, annotations));
+        let claimed =
+            self.annotations.map(|annotations| with_annotations(agent, calls, annotations));
         InForce {
             mode: self.claimed.map_or(mode, |claimed| claimed.min(mode)),
             escalations: self.escalations,
