@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tokio::time::Instant;
 
-use super::outcome::{Known, Ready, escalates, not_recorded};
+use super::outcome::{Known, Ready, escalates};
 use super::{JudgedCall, Judgement, Work};
 use crate::decide::policy::Mode;
 use crate::decide::request::Call;
@@ -61,9 +61,9 @@ impl Service {
             escalations: u32::try_from(escalations).unwrap_or(u32::MAX),
             now,
         };
-        if self.record(&ticket, record, &mut ready).await? == Recorded::Superseded {
+        let Some(ready) = record_all(&known_facts, &own, record, ready).await? else {
             return Ok(None);
-        }
+        };
         let mut fresh = ready.into_iter();
         let mut calls = Vec::with_capacity(work.calls.len());
         for (call, known) in work.calls.iter().zip(known) {
@@ -115,29 +115,37 @@ impl Service {
         let (request, steps) = planned;
         Ok((work.put_back(request), steps))
     }
+}
 
-    /// Records all outcomes. What cannot be recorded is recorded once more with every approval
-    /// waiting for a person; when that fails too, nothing of it may run.
-    async fn record(
-        &self,
-        ticket: &Ticket,
-        mut record: Record,
-        ready: &mut [Ready],
-    ) -> Result<Recorded, Refusal> {
-        let outcomes = |ready: &[Ready]| ready.iter().map(|one| one.outcome.clone()).collect();
-        record.calls = outcomes(ready);
-        let error = match self.store.record(record.clone()).await {
-            Ok(recorded) => return Ok(recorded),
-            Err(error) => error,
-        };
-        log(&error, ticket);
-        ready.iter_mut().for_each(|one| not_recorded(&mut one.outcome));
-        record.calls = outcomes(ready);
-        self.store.record(record).await.map_err(|error| {
-            log(&error, ticket);
+/// Records all outcomes. What cannot be recorded is recorded once more, with every approval waiting
+/// for a person; when that fails too, nothing of it may run. `None` when it is no longer this
+/// attempt's to record.
+async fn record_all(
+    known: &Known<'_>,
+    own: &[Call],
+    mut record: Record,
+    ready: Vec<Ready>,
+) -> Result<Option<Vec<Ready>>, Refusal> {
+    let outcomes = |ready: &[Ready]| ready.iter().map(|one| one.outcome.clone()).collect();
+    let store = &known.service.store;
+    record.calls = outcomes(&ready);
+    let error = match store.record(record.clone()).await {
+        Ok(Recorded::Done) => return Ok(Some(ready)),
+        Ok(Recorded::Superseded) => return Ok(None),
+        Err(error) => error,
+    };
+    log(&error, known.ticket);
+    let once_more = own.iter().zip(ready).map(|(call, ready)| known.once_more(call, ready));
+    let ready = once_more.collect::<Result<Vec<_>, _>>()?;
+    record.calls = outcomes(&ready);
+    match store.record(record).await {
+        Ok(Recorded::Done) => Ok(Some(ready)),
+        Ok(Recorded::Superseded) => Ok(None),
+        Err(error) => {
+            log(&error, known.ticket);
             let text = "The judgement could not be recorded, so nothing of it may run. Try again.";
-            Refusal::new(Code::StoreUnavailable, text)
-        })
+            Err(Refusal::new(Code::StoreUnavailable, text))
+        }
     }
 }
 

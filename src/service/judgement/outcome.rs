@@ -13,6 +13,7 @@ use crate::decide::verdict::Evidence;
 use crate::decide::{Asked, Decision, Outcome, novelty};
 use crate::host::report::{AUTOMATIC_APPROVER, wire_reason};
 use crate::service::input::{SealedInput, Shown};
+use crate::service::keys::Part;
 use crate::service::{Code, Judged, Refusal, Service, ids};
 use crate::store::{
     Approval, CallOutcome, Facts, JudgeRecord, NewApproval, NewCallOutcome, NewOutcome, Resolution,
@@ -88,6 +89,39 @@ impl Known<'_> {
         self.approval(call, decision, latency, standing, &evidence, shown)
     }
 
+    /// What could not be stored, to be stored once more: what was approved waits for a person. Nobody
+    /// knows what became of the first try, so every approval has a new id.
+    pub(super) fn once_more(&self, call: &Call, ready: Ready) -> Result<Ready, Refusal> {
+        let NewOutcome { call_id, outcome } = ready.outcome;
+        let NewCallOutcome::Approval(approval) = outcome else {
+            return Ok(Ready { outcome: NewOutcome { call_id, outcome }, hmac: ready.hmac });
+        };
+        let NewApproval { mut facts, mut standing, input } = *approval;
+        let keys = &self.service.keys;
+        let plain = keys.open(&facts.organisation, &facts.id, Part::Input, &input);
+        let plain = plain.map_err(|error| unsealed(&error))?;
+        if let Standing::Approved { .. } = standing {
+            standing = Standing::Pending;
+            let reason = Reason::NotRecorded;
+            facts.pause_reason = (facts.mode == Mode::Auto).then(|| reason.code().to_owned());
+            facts.pause_sentence = wire_reason(&reason);
+        }
+        facts.id = self.new_id();
+        let input = keys.seal(&facts.organisation, &facts.id, Part::Input, &plain);
+        let input = input.map_err(|error| unsealed(&error))?;
+        let hmac = self.service.hmac(&facts, &call.arguments_text, &input.key_id);
+        let approval = Box::new(NewApproval { facts, standing, input });
+        let outcome = NewOutcome { call_id, outcome: NewCallOutcome::Approval(approval) };
+        Ok(Ready { outcome, hmac: Some(hmac) })
+    }
+
+    fn new_id(&self) -> String {
+        match self.work.begin.door {
+            Door::Gateway => ids::approval(),
+            Door::Aap | Door::Proxy | Door::Hook => ids::uuid(),
+        }
+    }
+
     fn approval(
         &self,
         call: &Call,
@@ -102,10 +136,8 @@ impl Known<'_> {
             SealedInput::new(&call.arguments_text, decision.provenance, evidence, shown);
         input.aap.clone_from(&self.work.echo);
         let keys = &self.service.keys;
-        let input = input.seal(keys, &facts.organisation, &facts.id).map_err(|error| {
-            tracing::error!(%error, "an approval's input could not be sealed");
-            Refusal::new(Code::InternalError, "Something is wrong here, and it is recorded.")
-        })?;
+        let input = input.seal(keys, &facts.organisation, &facts.id);
+        let input = input.map_err(|error| unsealed(&error))?;
         let hmac = self.service.hmac(&facts, &call.arguments_text, &input.key_id);
         let approval = Box::new(NewApproval { facts, standing, input });
         let outcome = NewCallOutcome::Approval(approval);
@@ -134,12 +166,8 @@ impl Known<'_> {
         };
         let policy = content.policy.as_ref();
         let Ticket { organisation, surface, conversation, turn, .. } = self.ticket.clone();
-        let id = match begin.door {
-            Door::Gateway => ids::approval(),
-            Door::Aap | Door::Proxy | Door::Hook => ids::uuid(),
-        };
         Facts {
-            id,
+            id: self.new_id(),
             organisation,
             door: begin.door,
             instance: begin.instance.clone(),
@@ -242,18 +270,6 @@ pub(super) fn escalates(decision: &Decision) -> bool {
     }
 }
 
-/// Turns an approval that could not be stored into one that waits for a person.
-pub(super) fn not_recorded(outcome: &mut NewOutcome) {
-    let NewCallOutcome::Approval(approval) = &mut outcome.outcome else { return };
-    let Standing::Approved { .. } = approval.standing else { return };
-    approval.standing = Standing::Pending;
-    let facts = &mut approval.facts;
-    if facts.mode == Mode::Auto {
-        facts.pause_reason = Some(Reason::NotRecorded.code().to_owned());
-    }
-    facts.pause_sentence = wire_reason(&Reason::NotRecorded);
-}
-
 /// An outcome as it stands right after it was recorded.
 pub(super) fn standing(outcome: NewCallOutcome) -> CallOutcome {
     let NewApproval { facts, standing, .. } = match outcome {
@@ -278,6 +294,11 @@ pub(super) fn standing(outcome: NewCallOutcome) -> CallOutcome {
     };
     let approval = Approval { facts, status, decision, claim: None, execution: None, revision: 1 };
     CallOutcome::Approval(Box::new(approval))
+}
+
+fn unsealed(error: &dyn std::error::Error) -> Refusal {
+    tracing::error!(%error, "an approval's input could not be sealed");
+    Refusal::new(Code::InternalError, "Something is wrong here, and it is recorded.")
 }
 
 fn sha256(text: &str) -> String {
