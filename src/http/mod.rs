@@ -19,6 +19,7 @@ mod conversations;
 mod envelope;
 mod health;
 pub mod idempotency;
+mod instances;
 mod judgements;
 pub mod time;
 
@@ -36,6 +37,7 @@ pub fn router(doors: Doors) -> Router {
         .merge(judgements::routes())
         .merge(conversations::routes())
         .merge(aap::routes())
+        .merge(instances::routes())
         .fallback(async || Refusal::not_found("path"))
         .method_not_allowed_fallback(async || {
             Refusal::new(Code::MethodNotAllowed, "This path knows no such method.")

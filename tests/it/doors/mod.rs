@@ -3,6 +3,7 @@
 
 pub(crate) mod world;
 
+mod aap;
 mod broken;
 mod conversations;
 mod health;
