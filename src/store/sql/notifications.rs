@@ -112,13 +112,12 @@ impl Operation for FinishNotification {
     async fn run(&self, sql: &mut dyn Sql) -> Result<End<bool>, StoreError> {
         let row = sql
             .row(statement!(
-                "UPDATE notifications SET next_at = COALESCE($3, next_at), \
-                 ended_at = CASE WHEN $3 IS NULL THEN $4 ELSE NULL END \
+                "UPDATE notifications SET next_at = COALESCE($3, next_at), ended_at = $4 \
                  WHERE request = $1 AND attempts = $2 AND ended_at IS NULL RETURNING request",
                 &self.request,
                 self.attempt,
                 self.retry_at,
-                self.now,
+                self.retry_at.is_none().then_some(self.now),
             ))
             .await?;
         Ok(End::Keep(row.is_some()))
