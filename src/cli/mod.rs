@@ -3,6 +3,7 @@
 //! Exit codes: 0 when the command did what it says; 2 when it could not; what 1 means, a command
 //! says itself.
 
+pub mod approvals;
 pub mod config;
 pub mod eval;
 pub mod judge;
@@ -65,6 +66,8 @@ pub enum Command {
         #[command(flatten)]
         flags: Flags,
     },
+    /// Look at approvals of a running server, and decide them
+    Approvals(approvals::Args),
     /// Print every setting with its origin, secrets masked
     Config(config::Args),
 }
@@ -102,6 +105,11 @@ pub fn run(cli: Cli, output: &mut dyn Write) -> anyhow::Result<u8> {
             let streams = eval::Streams { output: open, errors: &mut errors, progress: true };
             let settings = load(&flags)?.settings();
             runtime()?.block_on(eval::run(args, settings, configured, interrupted, streams))
+        }
+        Command::Approvals(args) => {
+            let token = std::env::var("APPROVER_TOKEN").ok();
+            let mut input = io::BufReader::new(io::stdin());
+            runtime()?.block_on(approvals::run(args, token, &mut input, open))
         }
         Command::Config(args) => config::run(&args, open).map(|()| 0),
     }

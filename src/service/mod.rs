@@ -11,20 +11,32 @@ use crate::decide::verdict::JudgeFailure;
 use crate::store::{Store, Timestamp};
 
 pub mod aap;
+pub mod approvals;
 mod approver;
+pub mod claim;
 mod conversations;
+pub mod decision;
 pub mod definitions;
+pub mod events;
+pub mod housekeeping;
 pub mod ids;
 pub mod input;
 pub mod judgement;
 pub mod keys;
+mod person;
+mod polls;
 mod refusal;
+mod stale;
+pub mod turn_decision;
 pub mod versions;
 
 pub use approver::{Approver, Judged, Timing};
+pub use polls::{MAX_WAIT, Poller};
 pub use refusal::{Code, Refusal, Type};
 
+use events::Events;
 use keys::KeyRing;
+use polls::Polls;
 use versions::Versions;
 
 /// Times and limits of approvals.
@@ -36,6 +48,9 @@ pub struct Limits {
     pub max_pending_for: Duration,
     /// How long after its approval a call may start; 5 minutes unless configured.
     pub start_within: Duration,
+    /// Requests of one token that may wait for a change at once, in this process; 1,000 unless
+    /// configured.
+    pub polls_per_token: u32,
 }
 
 impl Default for Limits {
@@ -44,6 +59,7 @@ impl Default for Limits {
             pending_for: Duration::from_secs(24 * 3600),
             max_pending_for: Duration::from_secs(168 * 3600),
             start_within: Duration::from_secs(300),
+            polls_per_token: 1_000,
         }
     }
 }
@@ -114,7 +130,10 @@ pub struct Service {
     pub limits: Limits,
     pub(in crate::service) allow_loopback_webhooks: bool,
     verifications: aap::instances::Verifications,
+    /// Where events go.
+    pub events: Events,
     versions: Versions,
+    polls: Polls,
     clock: Clock,
 }
 
@@ -140,9 +159,17 @@ impl Service {
             limits,
             allow_loopback_webhooks,
             verifications: aap::instances::Verifications::default(),
+            events: Events::to_log(),
             versions: Versions::default(),
+            polls: Polls::default(),
             clock,
         }
+    }
+
+    /// The same with another receiver of events.
+    #[must_use]
+    pub fn with_events(self, events: Events) -> Self {
+        Self { events, ..self }
     }
 
     /// Now.

@@ -117,10 +117,9 @@ codes! {
     CallConflict = "call_conflict", 409;
     /// The conversation was deleted.
     ConversationDeleted = "conversation_deleted", 409;
-    /// Somebody decided first; `detail` has `status` and `decided_by`.
+    /// Somebody decided first; `detail` has `status` and `decided_by`. Or a continuation carried the
+    /// turn's decisions before; `detail` has `continuation_id`.
     ApprovalAlreadyDecided = "approval_already_decided", 409;
-    /// A continuation carried the turn's decisions; `detail` has `continuation_id`.
-    TurnAlreadyContinued = "turn_already_continued", 409;
     /// Another key has the permission to run the call.
     AlreadyClaimed = "already_claimed", 409;
     /// Nobody approved it.

@@ -66,10 +66,7 @@ async fn read(State(doors): State<Doors>, asking: OfInstance, Id(id): Id, uri: U
     let OfInstance { caller, instance } = &asking;
     let request = match wait(&uri)? {
         None => service.request_of(instance, &id).await?,
-        Some(wait) => {
-            let still = || async { service.instance_of_token(&caller.token).await.map(drop) };
-            service.await_request(instance, &id, wait, still).await?
-        }
+        Some(wait) => service.await_request(caller.poller(), instance, &id, wait).await?,
     };
     shown(request)
 }

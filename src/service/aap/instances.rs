@@ -390,6 +390,7 @@ impl Service {
         let organisation = &provisioner.organisation;
         match self.store.delete_instance(organisation, id, self.now()).await? {
             InstanceDeleted::Done(cancelled) => {
+                self.tell_ended(&cancelled);
                 let count = cancelled.len();
                 tracing::info!(
                     instance = id,

@@ -15,7 +15,7 @@ use crate::host::aap::{Claims, Submission};
 use crate::service::input::Echo;
 use crate::service::judgement::{EscalationLimit, JudgementRequest, Stricter};
 use crate::service::keys::Part;
-use crate::service::{Code, Refusal, Service};
+use crate::service::{Code, MAX_WAIT, Poller, Refusal, Service};
 use crate::store::{
     Approval, CallOutcome, Cancel, Cancelled, ClaimApproval, Claimant, Claimed, ExecutionStatus,
     Idempotency, Instance, ModeChoice, ReportExecution, Reported, Status, Token, TokenKind,
@@ -24,13 +24,9 @@ use crate::store::{
 
 /// The endpoint's name in what makes a repeat a repeat.
 const ENDPOINT: &str = "aap.requests";
-/// The longest that a request waits for a change; whoever asks for more waits this long.
-pub const MAX_WAIT: Duration = Duration::from_secs(30);
 /// Escalations of an instance without trust after which its calls wait.
 const ESCALATIONS: EscalationLimit =
     EscalationLimit { within: Duration::from_secs(3_600), most: 10 };
-/// Overdue approvals that one reader ends.
-const OVERDUE: u32 = 100;
 
 /// A request as it stands.
 #[derive(Debug, Clone)]
@@ -96,7 +92,8 @@ impl Service {
                 return Err(wrong());
             }
         };
-        let approval = self.not_overdue(approval).await?;
+        // One whose time is over has expired, whether or not somebody came by to say so.
+        let approval = self.approval_of(instance, &approval.facts.id).await?;
         Ok((self.aap_request(approval).await?, judgement.replayed))
     }
 
@@ -188,30 +185,14 @@ impl Service {
         if Uuid::parse_str(id).is_err() {
             return Err(no_request());
         }
-        let found = self.store.approval(&instance.organisation, id).await?;
-        let own = |approval: &Approval| {
-            approval.facts.door == Door::Aap
-                && approval.facts.instance.as_ref() == Some(&instance.id)
-        };
-        self.not_overdue(found.filter(own).ok_or_else(no_request)?).await
-    }
-
-    /// The approval as it stands: one whose time is over has expired, whether or not somebody came by
-    /// to say so.
-    async fn not_overdue(&self, approval: Approval) -> Result<Approval, Refusal> {
-        let overdue =
-            |one: &Approval| one.status == Status::Pending && one.facts.deadline_at <= self.now();
-        let mut approval = approval;
-        while overdue(&approval) {
-            let nothing_left = self.store.expire_due(self.now(), OVERDUE).await?.is_empty();
-            let (organisation, id) = (&approval.facts.organisation, &approval.facts.id);
-            let again = self.store.approval(organisation, id).await?;
-            approval = again.ok_or_else(no_request)?;
-            if nothing_left {
-                break;
-            }
-        }
-        Ok(approval)
+        let found = self.current(&instance.organisation, id).await;
+        let found = found.map_err(|refusal| match refusal.code {
+            Code::NotFound => no_request(),
+            _ => refusal,
+        })?;
+        let facts = &found.facts;
+        let own = facts.door == Door::Aap && facts.instance.as_ref() == Some(&instance.id);
+        if own { Ok(found) } else { Err(no_request()) }
     }
 
     /// The request with what is sealed; 404 once that is not kept any more.
@@ -241,29 +222,33 @@ impl Service {
     /// A request of the instance, once it ended or `wait` is over.
     ///
     /// # Errors
-    /// As [`Service::request_of`]; 401 when `still` finds that the token ended meanwhile.
-    pub async fn await_request<F>(
+    /// As [`Service::request_of`]; 401 when the token or its instance ended meanwhile, 429 when too
+    /// many of its requests wait.
+    pub async fn await_request(
         &self,
+        poller: Poller<'_>,
         instance: &Instance,
         id: &str,
         wait: Duration,
-        still: impl Fn() -> F,
-    ) -> Result<AapRequest, Refusal>
-    where
-        F: Future<Output = Result<(), Refusal>>,
-    {
+    ) -> Result<AapRequest, Refusal> {
         let end = Instant::now() + wait.min(MAX_WAIT);
         let mut watch = self.store.subscribe(vec![Watched::Approval(id.to_owned())]);
+        let mut place = None;
         loop {
             let approval = self.approval_of(instance, id).await?;
-            if approval.status != Status::Pending || Instant::now() >= end {
+            let over = Instant::now() >= end || self.polls.have_ended();
+            if approval.status != Status::Pending || over {
                 return self.aap_request(approval).await;
+            }
+            if place.is_none() {
+                place = Some(self.polls.enter(&poller.token.id, self.limits.polls_per_token)?);
             }
             tokio::select! {
                 () = watch.changed() => {}
                 () = sleep_until(end) => {}
+                () = self.polls.ended() => {}
             }
-            still().await?;
+            self.check_again(poller).await?;
         }
     }
 
@@ -284,7 +269,10 @@ impl Service {
             now: self.now(),
         };
         let approval = match self.store.cancel(cancel).await? {
-            Cancelled::Done(approval) => *approval,
+            Cancelled::Done(approval) => {
+                self.tell_ended([approval.as_ref()]);
+                *approval
+            }
             Cancelled::TooLate(approval) if approval.status == Status::Cancelled => *approval,
             Cancelled::TooLate(_) => {
                 let text = "The request ended before it could be cancelled.";

@@ -130,7 +130,10 @@ async fn record_all(
     let store = &known.service.store;
     record.calls = outcomes(&ready);
     let error = match store.record(record.clone()).await {
-        Ok(Recorded::Done) => return Ok(Some(ready)),
+        Ok(Recorded::Done) => {
+            known.tell(&ready);
+            return Ok(Some(ready));
+        }
         Ok(Recorded::Superseded) => return Ok(None),
         Err(error) => error,
     };
@@ -139,7 +142,10 @@ async fn record_all(
     let ready = once_more.collect::<Result<Vec<_>, _>>()?;
     record.calls = outcomes(&ready);
     match store.record(record).await {
-        Ok(Recorded::Done) => Ok(Some(ready)),
+        Ok(Recorded::Done) => {
+            known.tell(&ready);
+            Ok(Some(ready))
+        }
         Ok(Recorded::Superseded) => Ok(None),
         Err(error) => {
             log(&error, known.ticket);

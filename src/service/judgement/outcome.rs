@@ -12,6 +12,7 @@ use crate::decide::state::ToolIdentity;
 use crate::decide::verdict::Evidence;
 use crate::decide::{Asked, Decision, Outcome, novelty};
 use crate::host::report::{AUTOMATIC_APPROVER, wire_reason};
+use crate::service::events::Event;
 use crate::service::input::{SealedInput, Shown};
 use crate::service::keys::Part;
 use crate::service::{Code, Judged, Refusal, Service, ids};
@@ -113,6 +114,22 @@ impl Known<'_> {
         let approval = Box::new(NewApproval { facts, standing, input });
         let outcome = NewOutcome { call_id, outcome: NewCallOutcome::Approval(approval) };
         Ok(Ready { outcome, hmac: Some(hmac) })
+    }
+
+    /// Tells of the approvals that are durable now.
+    pub(super) fn tell(&self, ready: &[Ready]) {
+        for one in ready {
+            match &one.outcome.outcome {
+                NewCallOutcome::Approval(approval) => {
+                    for event in Event::of_recorded(approval) {
+                        self.service.events.emit(event);
+                    }
+                }
+                NewCallOutcome::Execute
+                | NewCallOutcome::ExecuteSandboxed { .. }
+                | NewCallOutcome::Blocked(_) => {}
+            }
+        }
     }
 
     fn new_id(&self) -> String {

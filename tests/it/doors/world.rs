@@ -43,7 +43,9 @@ pub(crate) enum Reopen {
 }
 
 /// The judge's next moves; without any it answers nothing readable.
-struct Script(Mutex<Box<dyn Fn(&str) -> Move + Send>>);
+struct Script(Mutex<Box<Choose>>);
+
+type Choose = dyn Fn(&str) -> Move + Send;
 
 /// An answer, read.
 #[derive(Debug)]
@@ -108,8 +110,7 @@ impl World {
         let asked = Arc::clone(&judge);
         let scripted = Scripted::function(move |prompt| {
             // A move may panic or take its time: nothing is held then.
-            let chosen = asked.0.lock().unwrap_or_else(PoisonError::into_inner)(&prompt.user);
-            chosen
+            asked.0.lock().unwrap_or_else(PoisonError::into_inner)(&prompt.user)
         });
         let ticking = Arc::clone(&clock);
         let now = move || UNIX_EPOCH + Duration::from_millis(ticking.load(Ordering::SeqCst));

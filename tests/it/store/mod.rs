@@ -11,7 +11,7 @@ mod listing;
 mod notifications;
 pub(crate) mod place;
 mod postgres;
-mod proxy;
+pub(crate) mod proxy;
 mod races;
 mod sqlite;
 mod sweep;
