@@ -125,7 +125,7 @@ async fn serve() {
     let raised = prepare(&service).await;
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap().to_string();
-    let doors = router(Doors { service: Arc::clone(&service) });
+    let doors = router(Doors { service: Arc::clone(&service), settings: Arc::default() });
     tokio::spawn(async move { axum::serve(listener, doors).await.unwrap() });
 
     let before = resident();

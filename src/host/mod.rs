@@ -5,6 +5,7 @@
 
 pub mod aap;
 pub mod agent;
+pub mod effective_policy;
 pub mod gateway;
 pub mod items;
 pub mod judgement_file;

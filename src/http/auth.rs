@@ -50,9 +50,7 @@ impl FromRequestParts<Doors> for Caller {
     type Rejection = Refusal;
 
     async fn from_request_parts(parts: &mut Parts, doors: &Doors) -> Result<Self, Refusal> {
-        let header = parts.headers.get(AUTHORIZATION).and_then(|header| header.to_str().ok());
-        let token = header.and_then(bearer).filter(|token| token.len() <= MAX_TOKEN);
-        let hash = token.map(keys::token_hash);
+        let hash = bearer_token(parts).map(keys::token_hash);
         let token = match hash {
             Some(hash) => doors.service.store.token_by_hash(hash).await?,
             None => None,
@@ -64,6 +62,12 @@ impl FromRequestParts<Doors> for Caller {
             )
         })
     }
+}
+
+/// The bearer token of a request, where it has one that may be one of ours.
+pub(super) fn bearer_token(parts: &Parts) -> Option<&str> {
+    let header = parts.headers.get(AUTHORIZATION).and_then(|header| header.to_str().ok());
+    header.and_then(bearer).filter(|token| token.len() <= MAX_TOKEN)
 }
 
 /// A caller with a token of kind `gateway`; every other kind is refused before the body is read.

@@ -237,8 +237,11 @@ impl Events {
 impl Service {
     /// Tells of approvals that waited and just ended: once for each, by whoever ended it.
     pub(super) fn tell_ended<'a>(&self, approvals: impl IntoIterator<Item = &'a Approval>) {
-        for event in approvals.into_iter().filter_map(Event::of_ended) {
-            self.events.emit(event);
+        for approval in approvals {
+            if let Some(event) = Event::of_ended(approval) {
+                self.metrics.decided(approval.status);
+                self.events.emit(event);
+            }
         }
     }
 }

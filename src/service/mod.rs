@@ -11,8 +11,10 @@ use crate::decide::verdict::JudgeFailure;
 use crate::store::{Store, Timestamp};
 
 pub mod aap;
+mod agents;
 pub mod approvals;
 mod approver;
+mod automatic_approval;
 pub mod claim;
 mod conversations;
 pub mod decision;
@@ -23,16 +25,23 @@ pub mod ids;
 pub mod input;
 pub mod judgement;
 pub mod keys;
+mod metrics;
+pub mod names;
 mod person;
 mod polls;
 mod refusal;
+mod running;
 mod stale;
+pub mod tokens;
 pub mod turn_decision;
 pub mod versions;
 
+pub use agents::Put;
 pub use approver::{Approver, Judged, Timing};
+pub use metrics::{Counted, Metrics};
 pub use polls::{MAX_WAIT, Poller};
 pub use refusal::{Code, Refusal, Type};
+pub use running::{Running, Work};
 
 use events::Events;
 use keys::KeyRing;
@@ -130,6 +139,10 @@ pub struct Service {
     pub limits: Limits,
     pub(in crate::service) allow_loopback_webhooks: bool,
     verifications: aap::instances::Verifications,
+    /// What is counted.
+    pub metrics: Metrics,
+    /// What runs right now.
+    pub running: Running,
     /// Where events go.
     pub events: Events,
     versions: Versions,
@@ -159,6 +172,8 @@ impl Service {
             limits,
             allow_loopback_webhooks,
             verifications: aap::instances::Verifications::default(),
+            metrics: Metrics::default(),
+            running: Running::default(),
             events: Events::to_log(),
             versions: Versions::default(),
             polls: Polls::default(),

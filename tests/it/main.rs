@@ -23,6 +23,7 @@ mod policy_command;
 mod process;
 mod prompts;
 mod readme;
+mod serve_command;
 mod service;
 mod settle;
 mod store;

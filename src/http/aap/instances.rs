@@ -23,8 +23,8 @@ const MAX_NAME: usize = 256;
 
 pub(super) fn routes() -> Router<Doors> {
     Router::new()
-        .route("/instances", post(provision))
-        .route("/instances/{id}", get(read).patch(change).delete(delete))
+        .route("/aap/v1/instances", post(provision))
+        .route("/aap/v1/instances/{id}", get(read).patch(change).delete(delete))
 }
 
 #[derive(Serialize)]

@@ -30,7 +30,7 @@ use crate::store::{Instance, Token, TokenKind};
 
 pub(super) fn routes() -> Router<Doors> {
     let protocol = requests::routes().merge(instances::routes());
-    Router::new().nest("/aap/v1", protocol.layer(middleware::from_fn(protocols_errors)))
+    protocol.layer(middleware::from_fn(protocols_errors))
 }
 
 /// The protocol's errors name a member without our `$` and have no `detail`.

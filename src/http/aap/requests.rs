@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::body::Bytes;
-use axum::extract::{DefaultBodyLimit, State};
+use axum::extract::State;
 use axum::http::{StatusCode, Uri};
 use axum::routing::{get, post};
 
@@ -13,7 +13,7 @@ use super::{Id, Key, OfInstance};
 use crate::decide::walk::quoted;
 use crate::host::aap::{self, Submission, parse_duration};
 use crate::http::Doors;
-use crate::http::body::{Answer, JsonText, MAX_BODY, invalid};
+use crate::http::body::{Answer, JsonText, invalid};
 use crate::service::aap::requests::{AapRequest, CallReport};
 use crate::service::{Code, Refusal};
 
@@ -26,10 +26,10 @@ type Shown = Result<Answer<ApprovalRequest>, Refusal>;
 
 pub(super) fn routes() -> Router<Doors> {
     Router::new()
-        .route("/requests", post(create).layer(DefaultBodyLimit::max(MAX_BODY)))
-        .route("/requests/{id}", get(read).delete(cancel))
-        .route("/requests/{id}/consume", post(consume))
-        .route("/requests/{id}/outcome", post(outcome))
+        .route("/aap/v1/requests", post(create))
+        .route("/aap/v1/requests/{id}", get(read).delete(cancel))
+        .route("/aap/v1/requests/{id}/consume", post(consume))
+        .route("/aap/v1/requests/{id}/outcome", post(outcome))
 }
 
 fn shown(request: AapRequest) -> Shown {

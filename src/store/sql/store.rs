@@ -12,7 +12,7 @@ use super::directory::{
 };
 use super::instances::{AbandonChange, DeleteInstance, GetInstance, ListInstances};
 use super::lifecycle::ExpireDue;
-use super::read::{GetApproval, GetSealed, List, ListTurn, Ping, SchemaVersion};
+use super::read::{CountPending, GetApproval, GetSealed, List, ListTurn, Ping, SchemaVersion};
 use crate::decide::state::ToolIdentity;
 use crate::store::migrations::HEAD;
 use crate::store::wake::Registry;
@@ -83,6 +83,10 @@ impl<E: Engine> Store for E {
         listing: Listing,
     ) -> Answer<'a, Vec<Approval>> {
         Box::pin(self.read(List { organisation: organisation.to_owned(), listing }))
+    }
+
+    fn pending(&self) -> Answer<'_, u64> {
+        Box::pin(self.read(CountPending))
     }
 
     fn approvals_of_turn<'a>(

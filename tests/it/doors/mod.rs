@@ -5,7 +5,9 @@ pub(crate) mod raised;
 pub(crate) mod world;
 
 mod aap;
+mod agents;
 mod approvals;
+mod automatic_approval;
 mod broken;
 mod claims;
 mod conversations;
@@ -13,7 +15,10 @@ mod decisions;
 mod events;
 mod health;
 pub(crate) mod judgements;
+mod metrics;
+mod openapi;
 mod polls;
+mod tokens;
 mod turns;
 mod whole;
 

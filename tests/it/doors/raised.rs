@@ -343,7 +343,7 @@ impl World {
         world.service = Arc::new(service.with_events(events));
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         world.url = format!("http://{}", listener.local_addr().unwrap());
-        let doors = router(Doors { service: Arc::clone(&world.service) });
+        let doors = router(Doors { service: Arc::clone(&world.service), settings: Arc::default() });
         tokio::spawn(async move { axum::serve(listener, doors).await.unwrap() });
         world
     }

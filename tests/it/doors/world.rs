@@ -1,7 +1,8 @@
 //! A running service with everything in a test's hands.
 
+use std::sync::PoisonError;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use approver::decide::Settings;
@@ -126,7 +127,7 @@ impl World {
         }));
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
-        let doors = router(Doors { service: Arc::clone(&service) });
+        let doors = router(Doors { service: Arc::clone(&service), settings: Arc::default() });
         tokio::spawn(async move { axum::serve(listener, doors).await.unwrap() });
         // Another test of this process may have installed it.
         let _ = rustls::crypto::ring::default_provider().install_default();
