@@ -119,6 +119,7 @@ async fn serve() {
         sandbox_enabled: false,
         keys: KeyRing::throw_away().unwrap(),
         limits,
+        allow_loopback_webhooks: false,
         clock: Clock::system(),
     }));
     let raised = prepare(&service).await;
@@ -292,6 +293,7 @@ fn begin(service: &Service, turn: &str) -> Begin {
             .collect(),
         tools: Vec::new(),
         reserve: Reserved::default(),
+        escalations_after: None,
         now: service.now(),
         lease: Duration::from_secs(60),
     }

@@ -25,6 +25,7 @@ use crate::decide::verdict::JudgeFailure;
 use crate::http::server::{self, Connections};
 use crate::http::{Doors, Settings, router};
 use crate::judge::breaker::Breakers;
+use crate::service::aap::deliveries::Deliveries;
 use crate::service::events::{Events, WebhookSettings};
 use crate::service::housekeeping::{Housekeeping, HousekeepingSettings};
 use crate::service::keys::{KeyRing, token_hash};
@@ -135,6 +136,7 @@ async fn serve(
     ));
     let housekeeping =
         Housekeeping::start(Arc::clone(&service), housekeeping(&config.serve.retention));
+    let deliveries = Deliveries::start(Arc::clone(&service));
     let (mut first, mut second) = (signals.ends.clone(), signals.ends.clone());
     let stopped = async {
         // What it returns holds a lock, which the next signal needs.
@@ -152,6 +154,7 @@ async fn serve(
     };
     reload.abort();
     if code != CUT_SHORT {
+        deliveries.stop().await;
         housekeeping.stop().await;
         if timeout(LAST_EVENTS, service.events.drained()).await.is_err() {
             tracing::warn!("events that nobody took are dropped");
@@ -181,6 +184,7 @@ fn service(config: &Config, keys: KeyRing, store: Arc<dyn Store>) -> anyhow::Res
         sandbox_enabled: config.operator.sandbox_enabled.value,
         keys,
         limits: config.limits(),
+        allow_loopback_webhooks: false,
         clock: Clock::system(),
     });
     if let Some(breaker) = breaker {

@@ -15,6 +15,7 @@ use futures::FutureExt;
 
 use crate::service::{Code, Refusal, Service};
 
+mod aap;
 mod agents;
 mod approvals;
 pub mod auth;
@@ -25,6 +26,7 @@ mod decisions;
 mod envelope;
 mod health;
 pub mod idempotency;
+mod instances;
 mod judgements;
 mod metrics;
 pub mod openapi;
@@ -78,6 +80,8 @@ pub fn router(doors: Doors) -> Router {
         .merge(decisions::routes())
         .merge(health::routes())
         .merge(judgements::routes())
+        .merge(aap::routes())
+        .merge(instances::routes())
         .merge(metrics::routes())
         .merge(openapi::routes())
         .merge(tokens::routes())

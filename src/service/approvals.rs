@@ -6,7 +6,7 @@ use std::time::Duration;
 use futures::{StreamExt, TryStreamExt, stream};
 use tokio::time::{Instant, sleep, sleep_until};
 
-use super::input::{Provenance, Quote, SealedInput};
+use super::input::{Echo, Provenance, Quote, SealedInput};
 use super::keys::Part;
 use super::{MAX_WAIT, Poller, Refusal, Service};
 use crate::decide::digest;
@@ -41,6 +41,8 @@ pub struct OpenedInput {
     pub provenance: Vec<Provenance>,
     /// The judge's checked quotes.
     pub evidence: Vec<Quote>,
+    /// For a request of the approval protocol: what it says besides, all of it claims.
+    pub aap: Option<Echo>,
     /// Binds the approval to exactly these arguments: 64 hex digits.
     pub hmac: String,
 }
@@ -221,12 +223,12 @@ impl Service {
     fn opened_input(&self, approval: &Approval, sealed: &Sealed) -> Option<OpenedInput> {
         let facts = &approval.facts;
         let opened = SealedInput::open(&self.keys, &facts.organisation, &facts.id, sealed);
-        let Some(SealedInput { arguments, provenance, evidence, key_id, .. }) = opened else {
+        let Some(SealedInput { arguments, provenance, evidence, aap, key_id, .. }) = opened else {
             tracing::error!(approval = facts.id, "a sealed input cannot be opened");
             return None;
         };
         let hmac = self.hmac(facts, &arguments, &key_id);
-        Some(OpenedInput { arguments, provenance, evidence, hmac })
+        Some(OpenedInput { arguments, provenance, evidence, aap, hmac })
     }
 
     fn open_output(&self, approval: &Approval, sealed: &Sealed) -> Option<String> {

@@ -7,6 +7,7 @@ use super::decision::already_decided;
 use super::keys::Part;
 use super::stale::{Standing, stale};
 use super::{Code, Refusal, Service};
+use crate::decide::request::Door;
 use crate::store::{
     Approval, Cancel, Cancelled, ClaimApproval, Claimant, Claimed, ExecutionStatus,
     ReportExecution, Reported, Status, Token,
@@ -22,6 +23,10 @@ impl Service {
     pub async fn claim(&self, token: &Token, id: &str, key: &str) -> Result<Approval, Refusal> {
         let organisation = &token.organisation;
         let approval = self.current(organisation, id).await?;
+        // An instance consumes its own requests.
+        if approval.facts.door == Door::Aap {
+            return Err(Refusal::not_found("approval"));
+        }
         // Whoever has the permission keeps it; nobody else is given one.
         if approval.status == Status::Approved
             && approval.claim.is_none()

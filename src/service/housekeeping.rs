@@ -13,6 +13,11 @@ use tokio::time::MissedTickBehavior;
 use super::Service;
 use crate::store::{StoreError, Sweep, Swept};
 
+/// How long the approval protocol has its ended requests kept, and records of instances.
+const KEEP_PROTOCOL: Duration = Duration::from_secs(168 * 3_600);
+/// And those whose notification was delivered, after that. A minute is for an attempt under way.
+const KEEP_DELIVERIES: Duration = Duration::from_secs(24 * 3_600 + 60);
+
 /// How often, and how long things are kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HousekeepingSettings {
@@ -150,6 +155,8 @@ async fn sweep_all(
                 inputs_before: now.minus(settings.keep_inputs),
                 records_before: now.minus(settings.keep_records),
                 keys_before: now.minus(settings.keep_keys),
+                protocol_before: now.minus(KEEP_PROTOCOL),
+                deliveries_before: now.minus(KEEP_DELIVERIES),
                 limit,
             })
             .await?;

@@ -10,6 +10,7 @@ use std::time::{Duration, SystemTime};
 use crate::decide::verdict::JudgeFailure;
 use crate::store::{Store, Timestamp};
 
+pub mod aap;
 mod agents;
 pub mod approvals;
 mod approver;
@@ -86,6 +87,8 @@ pub struct Parts {
     pub keys: KeyRing,
     /// Times and limits.
     pub limits: Limits,
+    /// For tests alone: whether a receiver of notifications may be on this machine, without TLS.
+    pub allow_loopback_webhooks: bool,
     /// Tells the time.
     pub clock: Clock,
 }
@@ -134,6 +137,8 @@ pub struct Service {
     pub keys: KeyRing,
     /// Times and limits.
     pub limits: Limits,
+    pub(in crate::service) allow_loopback_webhooks: bool,
+    verifications: aap::instances::Verifications,
     /// What is counted.
     pub metrics: Metrics,
     /// What runs right now.
@@ -149,8 +154,15 @@ impl Service {
     /// Puts the parts together. Nothing runs yet.
     #[must_use]
     pub fn new(parts: Parts) -> Self {
-        let Parts { store, approver, automatic_approval, sandbox_enabled, keys, limits, clock } =
+        let Parts { store, approver, automatic_approval, sandbox_enabled, keys, limits, .. } =
             parts;
+        let Parts { allow_loopback_webhooks, clock, .. } = parts;
+        if allow_loopback_webhooks {
+            tracing::warn!(
+                "FOR TESTS ONLY: notifications may go to this machine, and without TLS; whoever may \
+                 provision an instance reaches every service on it"
+            );
+        }
         Self {
             store,
             approver,
@@ -158,6 +170,8 @@ impl Service {
             sandbox_enabled,
             keys,
             limits,
+            allow_loopback_webhooks,
+            verifications: aap::instances::Verifications::default(),
             metrics: Metrics::default(),
             running: Running::default(),
             events: Events::to_log(),

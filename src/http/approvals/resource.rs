@@ -16,6 +16,7 @@
 //!   "pause_sentence":"…",                     // ? why it waited, kept when a person decides later
 //!   "findings":[{"kind","item","pointer","found","resembles"?,"sentence"}],
 //!   "provenance":[…], "evidence":[…],         // ? with the arguments
+//!   "aap":{"instance","timeout","agent_reasoning"?,"context"?}, // ? what an instance claims; context as JSON text
 //!   "judge":{"model","reason","prompt_digest","tokens":{"input","output","cached"}},  // ? when asked
 //!   "judgedBy":"…", "judgeReason":"…",        // ? model and reason once more, as listings name them
 //!   "created_at":"…Z", "deadline_at":"…Z",
@@ -34,6 +35,7 @@ use crate::decide::request::Origin;
 use crate::decide::verdict::Tokens;
 use crate::http::time::rfc3339;
 use crate::service::approvals::ApprovalView;
+use crate::service::input::Echo;
 use crate::store::{Execution, JudgeRecord, Resolution, Status};
 
 /// The whole resource.
@@ -95,6 +97,10 @@ pub(super) fn resource(view: &ApprovalView) -> Value {
         add("judgedBy", json!(judged.model));
         add("judgeReason", json!(judged.reason));
     }
+    if let Some(echo) = input.as_ref().and_then(|input| input.aap.as_ref()) {
+        let instance = facts.instance.as_deref();
+        add("aap", claims(instance, echo));
+    }
     add("created_at", json!(rfc3339(facts.created_at)));
     add("deadline_at", json!(rfc3339(facts.deadline_at)));
     if let Some(resolution) = &approval.decision {
@@ -107,6 +113,18 @@ pub(super) fn resource(view: &ApprovalView) -> Value {
         add("execution", execution(reported, output.as_deref()));
     }
     members.into()
+}
+
+/// What an instance of the approval protocol says: claims, for a person to weigh.
+fn claims(instance: Option<&str>, echo: &Echo) -> Value {
+    let Echo { timeout, agent_reasoning, context, .. } = echo;
+    let mut claims = json!({"instance": instance, "timeout": timeout});
+    for (name, text) in [("agent_reasoning", agent_reasoning), ("context", context)] {
+        if let Some(text) = text {
+            claims[name] = json!(text);
+        }
+    }
+    claims
 }
 
 /// How a call ran.

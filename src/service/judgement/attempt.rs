@@ -27,6 +27,7 @@ impl Service {
         let ToJudge { ticket, mode, known, mut state, .. } = begun;
         state.sandbox.enabled = self.sandbox_enabled;
         state.automatic_approval = self.automatic_approval.and(state.automatic_approval);
+        let mode = work.stricter.as_ref().map_or(mode, |stricter| stricter.apply(mode, &mut state));
         let replayed = known.iter().any(Option::is_some);
         let own: Vec<Call> = work
             .calls
@@ -89,9 +90,18 @@ impl Service {
         let request = work.take(mode, calls);
         let approver = self.approver.clone();
         let version = Arc::clone(&work.version);
+        let stricter = work.stricter.clone();
         let plan = move || {
             let content = &version.content;
-            let work = || approver.plan(&content.agent, content.policy.as_ref(), &request, &state);
+            let policy = content.policy.as_ref();
+            let work = || {
+                let steps = approver.plan(&content.agent, policy, &request, &state);
+                match &stricter {
+                    None => steps,
+                    Some(stricter) => stricter
+                        .tighten(steps, |agent| approver.plan(agent, policy, &request, &state)),
+                }
+            };
             let steps = catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| {
                 let failed = |call: &Call| Decision::internal_error(&call.call_id, None);
                 let failed = |call| Step::Settled(Box::new(failed(call)));

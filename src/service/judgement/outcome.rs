@@ -149,7 +149,9 @@ impl Known<'_> {
         shown: Option<Shown>,
     ) -> Result<Ready, Refusal> {
         let facts = self.facts(call, &decision, latency);
-        let input = SealedInput::new(&call.arguments_text, decision.provenance, evidence, shown);
+        let mut input =
+            SealedInput::new(&call.arguments_text, decision.provenance, evidence, shown);
+        input.aap.clone_from(&self.work.echo);
         let keys = &self.service.keys;
         let input = input.seal(keys, &facts.organisation, &facts.id);
         let input = input.map_err(|error| unsealed(&error))?;

@@ -100,6 +100,8 @@ async fn swept_inputs_are_absent_and_the_rest_stays(world: World) {
         inputs_before: world.now().plus(Duration::from_secs(1)),
         records_before: world.now(),
         keys_before: world.now(),
+        protocol_before: world.now(),
+        deliveries_before: world.now(),
         limit: 10,
     };
     world.store.sweep(sweep).await.unwrap();

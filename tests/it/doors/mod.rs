@@ -4,6 +4,7 @@
 pub(crate) mod raised;
 pub(crate) mod world;
 
+mod aap;
 mod agents;
 mod approvals;
 mod automatic_approval;

@@ -250,6 +250,7 @@ impl World {
             }],
             tools: if own { Vec::new() } else { vec![definition] },
             reserve: Reserved::default(),
+            escalations_after: None,
             now: self.now(),
             lease: Duration::from_secs(60),
         }
@@ -336,6 +337,7 @@ impl World {
             keys: KeyRing::new(&[(key.to_owned(), if key == "k1" { [7; 32] } else { [8; 32] })])
                 .unwrap(),
             limits,
+            allow_loopback_webhooks: false,
             clock: Clock::of(move || now.into()),
         });
         world.service = Arc::new(service.with_events(events));

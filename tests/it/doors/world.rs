@@ -122,6 +122,7 @@ impl World {
             sandbox_enabled: true,
             keys: KeyRing::new(&[("k1".to_owned(), [7; 32])]).unwrap(),
             limits: Limits::default(),
+            allow_loopback_webhooks: true,
             clock: Clock::of(now),
         }));
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
