@@ -103,7 +103,7 @@ async fn measure(name: &str, store: Arc<dyn Store>) {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap().to_string();
     let server = tokio::spawn(async move {
-        axum::serve(listener, router(Doors { service })).await.unwrap();
+        axum::serve(listener, router(Doors { service, settings: Arc::default() })).await.unwrap();
     });
 
     let full = load(&address, "f", CALLERS, None).await;
