@@ -98,6 +98,7 @@ async fn measure(name: &str, store: Arc<dyn Store>) {
         sandbox_enabled: true,
         keys: KeyRing::throw_away().unwrap(),
         limits: Limits::default(),
+        allow_loopback_webhooks: false,
         clock: Clock::system(),
     }));
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
