@@ -19,8 +19,9 @@
 //! | [`files`] | files that a person names, read up to a limit |
 //! | [`host`] | others' formats in and out, one adapter a file |
 //! | [`judge`] | the trait of whoever answers a question, and its implementations |
-//! | [`store`] | what the service will keep, on SQLite and PostgreSQL: approvals, decisions, turns, grants, tokens |
-//! | [`service`] | plan → ask → settle for one request, with deadlines and contained panics |
+//! | [`store`] | what the service keeps, on SQLite and PostgreSQL: approvals, decisions, turns, grants, tokens |
+//! | [`service`] | what the doors share: plan → ask → settle, recording, decisions, claims, keys |
+//! | [`http`] | the doors over HTTP: one resource a file |
 //! | [`eval`] | fixtures and external cases → runs → figures |
 //! | [`config`] | file, environment and flags, resolved once |
 //! | [`cli`] | one command a file |
@@ -43,6 +44,7 @@ pub mod decide;
 pub mod eval;
 pub mod files;
 pub mod host;
+pub mod http;
 pub mod judge;
 pub mod service;
 pub mod store;

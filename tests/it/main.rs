@@ -1,6 +1,7 @@
 //! Integration tests, one binary.
 
 mod cases;
+mod doors;
 mod eval;
 mod eval_command;
 mod eval_load;

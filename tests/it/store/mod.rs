@@ -7,7 +7,7 @@ mod decide_turn;
 mod directory;
 mod lifecycle;
 mod listing;
-mod place;
+pub(crate) mod place;
 mod postgres;
 mod proxy;
 mod races;

@@ -14,34 +14,34 @@ use tokio_postgres::{Client, Config, NoTls};
 use super::world::{World, at};
 
 /// A folder with a database file in it.
-pub(super) struct SqlitePlace {
+pub(crate) struct SqlitePlace {
     folder: TempDir,
 }
 
 impl SqlitePlace {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self { folder: tempfile::tempdir().unwrap() }
     }
 
-    pub(super) fn settings(&self) -> SqliteSettings {
+    pub(crate) fn settings(&self) -> SqliteSettings {
         let mut settings = SqliteSettings::new(&self.folder.path().join("approver.db"));
         settings.poll = Duration::from_millis(200);
         settings
     }
 
-    pub(super) async fn open(&self) -> Arc<dyn Store> {
+    pub(crate) async fn open(&self) -> Arc<dyn Store> {
         Arc::new(Sqlite::open(self.settings()).await.unwrap())
     }
 }
 
 /// A database on a PostgreSQL server.
-pub(super) struct PostgresPlace {
+pub(crate) struct PostgresPlace {
     server: Config,
     name: String,
 }
 
 impl PostgresPlace {
-    pub(super) async fn new() -> Self {
+    pub(crate) async fn new() -> Self {
         let server = server();
         let process = std::process::id();
         let name = format!("approver_test_{process}_{}", fastrand::u64(..));
@@ -50,7 +50,7 @@ impl PostgresPlace {
     }
 
     /// The server's host and port.
-    pub(super) fn address(&self) -> (String, u16) {
+    pub(crate) fn address(&self) -> (String, u16) {
         let host = match self.server.get_hosts() {
             [tokio_postgres::config::Host::Tcp(host), ..] => host.clone(),
             _ => panic!("APPROVER_TEST_POSTGRES must name a TCP host"),
@@ -59,14 +59,14 @@ impl PostgresPlace {
     }
 
     /// The address of the database, through `host` and `port`.
-    pub(super) fn url_at(&self, host: &str, port: u16) -> SecretString {
+    pub(crate) fn url_at(&self, host: &str, port: u16) -> SecretString {
         let user = self.server.get_user().unwrap_or("postgres");
         let password = self.server.get_password().map(String::from_utf8_lossy);
         let password = password.map(|password| format!(":{password}")).unwrap_or_default();
         format!("postgres://{user}{password}@{host}:{port}/{}", self.name).into()
     }
 
-    pub(super) fn settings(&self) -> PostgresSettings {
+    pub(crate) fn settings(&self) -> PostgresSettings {
         let (host, port) = self.address();
         let mut settings = PostgresSettings::new(self.url_at(&host, port));
         settings.connections = 8;
@@ -75,17 +75,17 @@ impl PostgresPlace {
         settings
     }
 
-    pub(super) async fn open(&self) -> Arc<dyn Store> {
+    pub(crate) async fn open(&self) -> Arc<dyn Store> {
         Arc::new(Postgres::open(self.settings()).await.unwrap())
     }
 
     /// A connection beside the store's own.
-    pub(super) async fn client(&self) -> Client {
+    pub(crate) async fn client(&self) -> Client {
         let mut config = self.server.clone();
         connect(config.dbname(&self.name)).await
     }
 
-    pub(super) async fn remove(self) {
+    pub(crate) async fn remove(self) {
         administer(&self.server, &format!("DROP DATABASE {} WITH (FORCE)", self.name)).await;
     }
 }

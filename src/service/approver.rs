@@ -1,4 +1,4 @@
-//! One request from its plan to its decisions: plan, ask, settle.
+//! One request's calls from their plan to their decisions: plan, ask, settle.
 //!
 //! Each question runs in a task of its own, so that a panic costs one call and a caller who hangs
 //! up stops nothing. Nothing here records anything or knows a wire format.

@@ -1,0 +1,64 @@
+//! Who asks: a bearer token, known by its SHA-256.
+
+use axum::extract::FromRequestParts;
+use axum::http::header::AUTHORIZATION;
+use axum::http::request::Parts;
+
+use super::Doors;
+use crate::service::{Code, Refusal, keys};
+use crate::store::{Token, TokenKind};
+
+/// Bytes of a token that may be one of ours.
+const MAX_TOKEN: usize = 256;
+
+/// Whoever sent the request, with a token that works.
+#[derive(Debug, Clone)]
+pub struct Caller {
+    /// The token.
+    pub token: Token,
+}
+
+impl Caller {
+    /// The organisation whose rows the caller may see.
+    #[must_use]
+    pub fn organisation(&self) -> &str {
+        &self.token.organisation
+    }
+
+    /// Lets callers pass whose token is of a kind that `may` names.
+    ///
+    /// # Errors
+    /// 403 for every other kind.
+    pub fn need(&self, may: impl FnOnce(&TokenKind) -> bool) -> Result<(), Refusal> {
+        if may(&self.token.kind) {
+            return Ok(());
+        }
+        let kind = self.token.kind.as_str();
+        Err(Refusal::new(Code::Forbidden, format!("A token of kind `{kind}` may not do this.")))
+    }
+}
+
+impl FromRequestParts<Doors> for Caller {
+    type Rejection = Refusal;
+
+    async fn from_request_parts(parts: &mut Parts, doors: &Doors) -> Result<Self, Refusal> {
+        let header = parts.headers.get(AUTHORIZATION).and_then(|header| header.to_str().ok());
+        let token = header.and_then(bearer).filter(|token| token.len() <= MAX_TOKEN);
+        let token = match token {
+            Some(token) => doors.service.store.token_by_hash(keys::token_hash(token)).await?,
+            None => None,
+        };
+        token.map(|token| Self { token }).ok_or_else(|| {
+            Refusal::new(
+                Code::Unauthenticated,
+                "A bearer token that works is required: `Authorization: Bearer …`.",
+            )
+        })
+    }
+}
+
+/// The token of a `Bearer` header; the scheme's case does not count (RFC 9110, 11.1).
+fn bearer(header: &str) -> Option<&str> {
+    let (scheme, token) = header.split_once(' ')?;
+    scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
+}

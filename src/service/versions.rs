@@ -1,0 +1,81 @@
+//! Agent versions, read once and kept: a version never changes.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::{Refusal, Service};
+use crate::decide::policy::Modes;
+use crate::host::agent::{self, AgentVersion, Reading};
+use crate::store::StoredVersion;
+
+/// Versions that are kept at once; when more are met, all are read again.
+const KEPT: usize = 1024;
+
+/// A stored version, read.
+#[derive(Debug)]
+pub struct LoadedVersion {
+    /// The agent.
+    pub agent: String,
+    /// The version, never a channel.
+    pub version: String,
+    /// Digest of the stored content.
+    pub digest: String,
+    /// Instructions, tools, policy.
+    pub content: AgentVersion,
+}
+
+impl LoadedVersion {
+    /// The modes that the version offers.
+    #[must_use]
+    pub fn modes(&self) -> Modes {
+        self.content.policy.as_ref().map(|policy| policy.modes.clone()).unwrap_or_default()
+    }
+}
+
+/// What was read, by the content's digest.
+#[derive(Debug, Default)]
+pub(super) struct Versions {
+    read: Mutex<BTreeMap<(String, String, String), Arc<LoadedVersion>>>,
+}
+
+impl Service {
+    /// The version of that name, or that the channel of that name stands for.
+    ///
+    /// # Errors
+    /// There is none, or the store fails, or what is stored cannot be read.
+    pub async fn version(
+        &self,
+        organisation: &str,
+        agent: &str,
+        name: &str,
+    ) -> Result<Arc<LoadedVersion>, Refusal> {
+        let stored = self.store.version(organisation, agent, name).await?;
+        let stored = stored.ok_or_else(|| Refusal::not_found("agent version").at("$.version"))?;
+        self.versions.load(stored)
+    }
+}
+
+impl Versions {
+    /// Reads a stored version, unless it was read before.
+    ///
+    /// # Errors
+    /// What is stored cannot be read: a version that this program never writes.
+    pub(super) fn load(&self, stored: StoredVersion) -> Result<Arc<LoadedVersion>, Refusal> {
+        let StoredVersion { agent, version, content, digest, .. } = stored;
+        let key = (agent.clone(), version.clone(), digest.clone());
+        let mut read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(loaded) = read.get(&key) {
+            return Ok(Arc::clone(loaded));
+        }
+        let content = agent::parse_text(&content, Reading::Stored).map_err(|_problems| {
+            tracing::error!(agent, version, "a stored agent version cannot be read");
+            Refusal::new(super::Code::InternalError, "The stored agent version cannot be read.")
+        })?;
+        let loaded = Arc::new(LoadedVersion { agent, version, digest, content });
+        if read.len() >= KEPT {
+            read.clear();
+        }
+        read.insert(key, Arc::clone(&loaded));
+        Ok(loaded)
+    }
+}
