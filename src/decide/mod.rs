@@ -33,9 +33,11 @@ pub mod verdict;
 pub mod walk;
 
 mod plan;
+mod reserve;
 
 pub use outcome::{Asked, BlockedBy, Decision, Outcome, Question, Step, Traced};
 pub use plan::{call_digest, plan};
+pub use reserve::{Reserve, reserve};
 pub use state::{Settings, State};
 
 use approval::AutomaticApproval;

@@ -16,7 +16,7 @@ use super::policy::{
 use super::prompt::{self, MAX_CALL, Pending, Prefix};
 use super::provenance::{FirstSeen, MAX_TRACED, Texts};
 use super::reason::{Reason, TurnLimit};
-use super::request::{Agent, Call, Origin, Request, Tool};
+use super::request::{Agent, Call, Request, Tool};
 use super::state::{
     SANDBOX_CALLS, SANDBOX_DEFAULT_TIMEOUT, SANDBOX_SECONDS, Settings, State, ToolIdentity,
 };
@@ -153,10 +153,7 @@ impl<'a> Planner<'a> {
             }
             Definition::Unknown => {
                 // Nobody says what it is, so only its name can meet a rule.
-                let tool = Tool {
-                    server_label: call.server_label.clone(),
-                    ..Tool::new(&call.tool, Origin::Function)
-                };
+                let tool = call.undefined_tool();
                 let subject = self.subject(call, &tool);
                 let mut decision = self.unreliable(&subject, Reason::ToolUnknown);
                 decision.class = None;

@@ -181,6 +181,20 @@ impl Call {
             timeout_seconds: None,
         }
     }
+
+    /// The definition of the call's tool: the agent version's own, else the gateway's; `None` for a
+    /// tool that neither defines. Whether it may be relied on is for the plan to say.
+    #[must_use]
+    pub fn definition<'a>(&self, agent: &'a Agent, listed: &'a [Tool]) -> Option<&'a Tool> {
+        let named = |tool: &&Tool| tool.name == self.tool && tool.server_label == self.server_label;
+        agent.tools.iter().find(named).or_else(|| listed.iter().find(named))
+    }
+
+    /// What stands in for a definition that nobody gave: the call's own names and nothing else.
+    #[must_use]
+    pub fn undefined_tool(&self) -> Tool {
+        Tool { server_label: self.server_label.clone(), ..Tool::new(&self.tool, Origin::Function) }
+    }
 }
 
 impl Tool {

@@ -75,6 +75,12 @@ pub struct ModeNotOffered {
 }
 
 impl Body {
+    /// The conversation, the gateway's tools and the calls, for whoever learns the mode elsewhere.
+    #[must_use]
+    pub fn into_parts(self) -> (Conversation, Vec<Tool>, Vec<Call>) {
+        (Conversation { items: self.items }, self.tools, self.calls)
+    }
+
     /// The request in the mode that it names, or that is stored, or that is the default.
     ///
     /// # Errors

@@ -4,6 +4,7 @@
 //! format; what several formats share (one tool's definition, one agent's) has a file of its own.
 
 pub mod agent;
+pub mod effective_policy;
 pub mod gateway;
 pub mod items;
 pub mod judgement_file;

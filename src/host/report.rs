@@ -232,7 +232,9 @@ pub fn blocked_output(by: BlockedBy) -> String {
 }
 
 impl EvidenceReport {
-    fn new(evidence: &Evidence) -> Self {
+    /// A quote that code found in its source.
+    #[must_use]
+    pub fn new(evidence: &Evidence) -> Self {
         let source = match evidence.source {
             Source::User => "user",
             Source::Instructions => "instructions",
@@ -255,7 +257,9 @@ impl FindingReport {
 }
 
 impl ProvenanceReport {
-    fn new(traced: Traced) -> Self {
+    /// Where an argument was first seen.
+    #[must_use]
+    pub fn new(traced: Traced) -> Self {
         let (source, index, tool) = match traced.first_seen {
             FirstSeen::User(number) => ("user", Some(number), None),
             FirstSeen::Pasted(number) => ("pasted", Some(number), None),

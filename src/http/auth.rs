@@ -42,9 +42,7 @@ impl FromRequestParts<Doors> for Caller {
     type Rejection = Refusal;
 
     async fn from_request_parts(parts: &mut Parts, doors: &Doors) -> Result<Self, Refusal> {
-        let header = parts.headers.get(AUTHORIZATION).and_then(|header| header.to_str().ok());
-        let token = header.and_then(bearer).filter(|token| token.len() <= MAX_TOKEN);
-        let token = match token {
+        let token = match bearer_token(parts) {
             Some(token) => doors.service.store.token_by_hash(keys::token_hash(token)).await?,
             None => None,
         };
@@ -54,6 +52,26 @@ impl FromRequestParts<Doors> for Caller {
                 "A bearer token that works is required: `Authorization: Bearer …`.",
             )
         })
+    }
+}
+
+/// The bearer token of a request, where it has one that may be one of ours.
+pub(super) fn bearer_token(parts: &Parts) -> Option<&str> {
+    let header = parts.headers.get(AUTHORIZATION).and_then(|header| header.to_str().ok());
+    header.and_then(bearer).filter(|token| token.len() <= MAX_TOKEN)
+}
+
+/// A caller with a token of kind `gateway`; every other kind is refused before the body is read.
+#[derive(Debug, Clone)]
+pub struct Gateway(pub Caller);
+
+impl FromRequestParts<Doors> for Gateway {
+    type Rejection = Refusal;
+
+    async fn from_request_parts(parts: &mut Parts, doors: &Doors) -> Result<Self, Refusal> {
+        let caller = Caller::from_request_parts(parts, doors).await?;
+        caller.need(|kind| matches!(kind, TokenKind::Gateway { .. }))?;
+        Ok(Self(caller))
     }
 }
 

@@ -61,6 +61,24 @@ impl Approver {
         Self { judge, settings, timing }
     }
 
+    /// The operator's settings.
+    #[must_use]
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// Deadlines.
+    #[must_use]
+    pub fn timing(&self) -> Timing {
+        self.timing
+    }
+
+    /// The judge's model, as configured.
+    #[must_use]
+    pub fn model(&self) -> &str {
+        self.judge.model()
+    }
+
     /// Decides every call of a request, in call order. It cannot fail: what fails ends at a person.
     pub async fn judge(
         &self,
@@ -70,7 +88,26 @@ impl Approver {
         state: &State,
     ) -> Vec<Judged> {
         let start = Instant::now();
-        let steps = plan(agent, policy, request, state, &self.settings);
+        let steps = self.plan(agent, policy, request, state);
+        self.answer(steps, start).await
+    }
+
+    /// What code alone decides, and the questions that are left: work for a processor, which may
+    /// take its time for a large request.
+    #[must_use]
+    pub fn plan(
+        &self,
+        agent: &Agent,
+        policy: Option<&Policy>,
+        request: &Request,
+        state: &State,
+    ) -> Vec<Step> {
+        plan(agent, policy, request, state, &self.settings)
+    }
+
+    /// Asks what a plan that began at `start` left open, and settles it. It cannot fail: what fails
+    /// ends at a person.
+    pub async fn answer(&self, steps: Vec<Step>, start: Instant) -> Vec<Judged> {
         let slots = Arc::new(Semaphore::new(self.timing.concurrent.max(1)));
         let request_deadline = start + self.timing.request;
         // All tasks start before any is awaited.

@@ -10,14 +10,27 @@ use std::time::{Duration, SystemTime};
 use crate::decide::verdict::JudgeFailure;
 use crate::store::{Store, Timestamp};
 
+mod agents;
 mod approver;
+mod automatic_approval;
+mod conversations;
+pub mod definitions;
 pub mod ids;
+pub mod input;
+pub mod judgement;
 pub mod keys;
+mod metrics;
+pub mod names;
 mod refusal;
+mod running;
+pub mod tokens;
 pub mod versions;
 
+pub use agents::Put;
 pub use approver::{Approver, Judged, Timing};
+pub use metrics::{Counted, Metrics};
 pub use refusal::{Code, Refusal, Type};
+pub use running::{Running, Work};
 
 use keys::KeyRing;
 use versions::Versions;
@@ -31,6 +44,9 @@ pub struct Limits {
     pub max_pending_for: Duration,
     /// How long after its approval a call may start; 5 minutes unless configured.
     pub start_within: Duration,
+    /// Requests of one token that may wait for a change at once, in this process; 1,000 unless
+    /// configured.
+    pub polls_per_token: u32,
 }
 
 impl Default for Limits {
@@ -39,6 +55,7 @@ impl Default for Limits {
             pending_for: Duration::from_secs(24 * 3600),
             max_pending_for: Duration::from_secs(168 * 3600),
             start_within: Duration::from_secs(300),
+            polls_per_token: 1_000,
         }
     }
 }
@@ -105,6 +122,10 @@ pub struct Service {
     pub keys: KeyRing,
     /// Times and limits.
     pub limits: Limits,
+    /// What is counted.
+    pub metrics: Metrics,
+    /// What runs right now.
+    pub running: Running,
     versions: Versions,
     clock: Clock,
 }
@@ -122,6 +143,8 @@ impl Service {
             sandbox_enabled,
             keys,
             limits,
+            metrics: Metrics::default(),
+            running: Running::default(),
             versions: Versions::default(),
             clock,
         }

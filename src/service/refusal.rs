@@ -19,7 +19,7 @@ pub struct Refusal {
 /// Kinds of refusals by their HTTP status, as the Agent Approval Protocol names them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Type {
-    /// 400, 405, 411, 413, 415, 422, 431.
+    /// 400, 405, 408, 411, 413, 415, 422, 431.
     InvalidRequest,
     /// 401.
     Authentication,
@@ -133,6 +133,10 @@ codes! {
     VersionExists = "version_exists", 409;
     /// A channel and a version may not share a name.
     NameTaken = "name_taken", 409;
+    /// A working token of the kind has the name.
+    TokenExists = "token_exists", 409;
+    /// The body did not arrive in time.
+    RequestTimeout = "request_timeout", 408;
     /// The body is larger than the limit.
     BodyTooLarge = "body_too_large", 413;
     /// The body is not `application/json`.
@@ -143,6 +147,9 @@ codes! {
     InternalError = "internal_error", 500;
     /// The store cannot be reached; `Retry-After` says when to come again.
     StoreUnavailable = "store_unavailable", 503;
+    /// The same request, or a call of it, is being judged for another; `Retry-After` says when to come
+    /// again.
+    JudgementInProgress = "judgement_in_progress", 503;
     /// The service is stopping; `Retry-After` says when to come again.
     Stopping = "stopping", 503;
 }

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::{Refusal, Service};
+use super::{Code, Refusal, Service};
 use crate::decide::policy::Modes;
-use crate::host::agent::{self, AgentVersion, Reading};
+use crate::host::agent::{self, AgentProblem, AgentVersion, ProblemCode, Reading};
 use crate::store::StoredVersion;
 
 /// Versions that are kept at once; when more are met, all are read again.
@@ -42,7 +42,8 @@ impl Service {
     /// The version of that name, or that the channel of that name stands for.
     ///
     /// # Errors
-    /// There is none, or the store fails, or what is stored cannot be read.
+    /// There is none, or the store fails, or its policy no longer validates, or what is stored cannot
+    /// be read.
     pub async fn version(
         &self,
         organisation: &str,
@@ -67,10 +68,8 @@ impl Versions {
         if let Some(loaded) = read.get(&key) {
             return Ok(Arc::clone(loaded));
         }
-        let content = agent::parse_text(&content, Reading::Stored).map_err(|_problems| {
-            tracing::error!(agent, version, "a stored agent version cannot be read");
-            Refusal::new(super::Code::InternalError, "The stored agent version cannot be read.")
-        })?;
+        let content = agent::parse_text(&content, Reading::Stored)
+            .map_err(|problems| unusable(&agent, &version, &problems))?;
         let loaded = Arc::new(LoadedVersion { agent, version, digest, content });
         if read.len() >= KEPT {
             read.clear();
@@ -78,4 +77,17 @@ impl Versions {
         read.insert(key, Arc::clone(&loaded));
         Ok(loaded)
     }
+}
+
+/// A policy that no longer validates refuses every run of its version, and its author is told why;
+/// anything else that cannot be read is something that this program never writes.
+fn unusable(agent: &str, version: &str, problems: &[AgentProblem]) -> Refusal {
+    tracing::error!(agent, version, "a stored agent version cannot be read");
+    let of_policy = |problem: &&AgentProblem| problem.code == ProblemCode::InvalidHitlPolicy;
+    let of_policy: Vec<_> =
+        problems.iter().filter(of_policy).map(|problem| problem.problem.clone()).collect();
+    if of_policy.is_empty() {
+        return Refusal::new(Code::InternalError, "The stored agent version cannot be read.");
+    }
+    Refusal::problems(Code::InvalidHitlPolicy, &of_policy)
 }

@@ -128,6 +128,9 @@ pub trait Store: Send + Sync {
         listing: Listing,
     ) -> Answer<'a, Vec<Approval>>;
 
+    /// How many approvals of all organisations wait for a person.
+    fn pending(&self) -> Answer<'_, u64>;
+
     /// All approvals that a turn raised, in the order of their ids.
     fn approvals_of_turn<'a>(
         &'a self,

@@ -22,6 +22,7 @@ mod policy_command;
 mod process;
 mod prompts;
 mod readme;
+mod serve_command;
 mod service;
 mod settle;
 mod store;

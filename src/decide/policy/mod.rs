@@ -7,6 +7,7 @@
 //! Nothing here sees arguments or conversations: this is about tools, not about calls.
 
 mod annotations;
+mod digest;
 mod effective;
 mod operator;
 mod pattern;

@@ -11,7 +11,7 @@ use super::directory::{
     GetVersion, ListChannels, ListSwitches, ListTokens, ListVersions, RevokeToken, TokenByHash,
 };
 use super::lifecycle::ExpireDue;
-use super::read::{GetApproval, GetSealed, List, ListTurn, Ping, SchemaVersion};
+use super::read::{CountPending, GetApproval, GetSealed, List, ListTurn, Ping, SchemaVersion};
 use crate::decide::state::ToolIdentity;
 use crate::store::migrations::HEAD;
 use crate::store::wake::Registry;
@@ -80,6 +80,10 @@ impl<E: Engine> Store for E {
         listing: Listing,
     ) -> Answer<'a, Vec<Approval>> {
         Box::pin(self.read(List { organisation: organisation.to_owned(), listing }))
+    }
+
+    fn pending(&self) -> Answer<'_, u64> {
+        Box::pin(self.read(CountPending))
     }
 
     fn approvals_of_turn<'a>(

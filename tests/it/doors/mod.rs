@@ -3,7 +3,15 @@
 
 pub(crate) mod world;
 
+mod agents;
+mod automatic_approval;
+mod broken;
+mod conversations;
 mod health;
+pub(crate) mod judgements;
+mod metrics;
+mod openapi;
+mod tokens;
 
 /// Runs each case on both stores.
 macro_rules! on_both_stores {
@@ -13,7 +21,9 @@ macro_rules! on_both_stores {
                 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
                 async fn $case() {
                     let place = crate::store::place::SqlitePlace::new();
-                    super::$case(crate::doors::world::World::start(place.open().await).await).await;
+                    let world = crate::doors::world::World::start(place.open().await).await;
+                    let reopen = crate::doors::world::Reopen::Sqlite(place.settings());
+                    super::$case(world.reopened_by(reopen)).await;
                 }
             )+
         }
@@ -23,7 +33,9 @@ macro_rules! on_both_stores {
                 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
                 async fn $case() {
                     let place = crate::store::place::PostgresPlace::new().await;
-                    super::$case(crate::doors::world::World::start(place.open().await).await).await;
+                    let world = crate::doors::world::World::start(place.open().await).await;
+                    let reopen = crate::doors::world::Reopen::Postgres(place.settings());
+                    super::$case(world.reopened_by(reopen)).await;
                     place.remove().await;
                 }
             )+

@@ -9,7 +9,10 @@ use approver::http::{Doors, router};
 use approver::judge::scripted::{Move, Scripted};
 use approver::service::keys::{KeyRing, token_hash};
 use approver::service::{Approver, Clock, Limits, Parts, Service, Timing};
-use approver::store::{Created, NewToken, Store, Timestamp, Token, TokenKind};
+use approver::store::{
+    Created, NewToken, Postgres, PostgresSettings, Sqlite, SqliteSettings, Store, Timestamp, Token,
+    TokenKind,
+};
 use reqwest::Method;
 use serde_json::Value;
 
@@ -28,10 +31,21 @@ pub(crate) struct World {
     pub(crate) client: reqwest::Client,
     clock: Arc<AtomicU64>,
     judge: Arc<Script>,
+    /// Opens the store once more, as another process would.
+    reopen: Option<Reopen>,
+}
+
+/// How the store of a test is opened once more.
+#[derive(Clone)]
+pub(crate) enum Reopen {
+    Sqlite(SqliteSettings),
+    Postgres(PostgresSettings),
 }
 
 /// The judge's next moves; without any it answers nothing readable.
-struct Script(Mutex<Box<dyn Fn(&str) -> Move + Send>>);
+struct Script(Mutex<Choose>);
+
+type Choose = Box<dyn Fn(&str) -> Move + Send>;
 
 /// An answer, read.
 #[derive(Debug)]
@@ -62,14 +76,44 @@ impl World {
     /// Starts a service on `store`, on a free port.
     pub(crate) async fn start(store: Arc<dyn Store>) -> Self {
         let judge = Arc::new(Script(Mutex::new(Box::new(|_| Move::say("no answer")))));
+        let clock = Arc::new(AtomicU64::new(START * 1000));
+        Self::with(store, judge, clock, Timing::default()).await
+    }
+
+    /// The same, and [`World::replica`] works.
+    pub(crate) fn reopened_by(self, reopen: Reopen) -> Self {
+        Self { reopen: Some(reopen), ..self }
+    }
+
+    /// Another replica of the service: on a connection of its own to the same store, with the same
+    /// clock and judge.
+    pub(crate) async fn replica(&self) -> Self {
+        let store: Arc<dyn Store> = match self.reopen.clone().expect("a world with a place") {
+            Reopen::Sqlite(settings) => Arc::new(Sqlite::open(settings).await.unwrap()),
+            Reopen::Postgres(settings) => Arc::new(Postgres::open(settings).await.unwrap()),
+        };
+        self.on(store, Timing::default()).await
+    }
+
+    /// Another service on that store, with the same clock and judge.
+    pub(crate) async fn on(&self, store: Arc<dyn Store>, timing: Timing) -> Self {
+        let (judge, clock) = (Arc::clone(&self.judge), Arc::clone(&self.clock));
+        Self { reopen: self.reopen.clone(), ..Self::with(store, judge, clock, timing).await }
+    }
+
+    async fn with(
+        store: Arc<dyn Store>,
+        judge: Arc<Script>,
+        clock: Arc<AtomicU64>,
+        timing: Timing,
+    ) -> Self {
         let asked = Arc::clone(&judge);
         let scripted = Scripted::function(move |prompt| asked.0.lock().unwrap()(&prompt.user));
-        let clock = Arc::new(AtomicU64::new(START * 1000));
         let ticking = Arc::clone(&clock);
         let now = move || UNIX_EPOCH + Duration::from_millis(ticking.load(Ordering::SeqCst));
         let service = Arc::new(Service::new(Parts {
             store: Arc::clone(&store),
-            approver: Approver::new(Arc::new(scripted), Settings::default(), Timing::default()),
+            approver: Approver::new(Arc::new(scripted), Settings::default(), timing),
             automatic_approval: Ok(()),
             sandbox_enabled: true,
             keys: KeyRing::new(&[("k1".to_owned(), [7; 32])]).unwrap(),
@@ -78,12 +122,12 @@ impl World {
         }));
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
-        let doors = router(Doors { service: Arc::clone(&service) });
+        let doors = router(Doors { service: Arc::clone(&service), settings: Arc::default() });
         tokio::spawn(async move { axum::serve(listener, doors).await.unwrap() });
         // Another test of this process may have installed it.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let client = reqwest::Client::builder().no_proxy().build().unwrap();
-        Self { store, service, url, client, clock, judge }
+        Self { store, service, url, client, clock, judge, reopen: None }
     }
 
     /// The test's own time.

@@ -1,0 +1,33 @@
+//! Conversations: what is known of one, and its end.
+
+use super::{Refusal, Service};
+use crate::store::{Approval, Conversation};
+
+impl Service {
+    /// The conversation of that id on each surface that has brought calls.
+    ///
+    /// # Errors
+    /// There is none, or it was deleted, or the store fails.
+    pub async fn conversations(
+        &self,
+        organisation: &str,
+        id: &str,
+    ) -> Result<Vec<Conversation>, Refusal> {
+        let found = self.store.conversations(organisation, id).await?;
+        if found.is_empty() { Err(Refusal::not_found("conversation")) } else { Ok(found) }
+    }
+
+    /// Deletes the conversation of that id on all surfaces, with its grants, and cancels what is
+    /// pending in it; returns what was cancelled.
+    ///
+    /// # Errors
+    /// There is none, or it was deleted before, or the store fails.
+    pub async fn delete_conversation(
+        &self,
+        organisation: &str,
+        id: &str,
+    ) -> Result<Vec<Approval>, Refusal> {
+        let cancelled = self.store.delete_conversation(organisation, id, self.now()).await?;
+        cancelled.ok_or_else(|| Refusal::not_found("conversation"))
+    }
+}

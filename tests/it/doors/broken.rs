@@ -1,0 +1,213 @@
+//! A store that fails where a test wants it to: the others' work is done by a real one.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::SeqCst;
+
+use approver::decide::state::ToolIdentity;
+use approver::store::*;
+
+/// Cannot record, as often as it is told.
+pub(crate) struct Broken {
+    pub(crate) inner: Arc<dyn Store>,
+    /// How many of the next records fail.
+    pub(crate) failures: AtomicUsize,
+    /// Whether they are stored all the same: the answer is lost, not the record.
+    pub(crate) recorded_all_the_same: bool,
+}
+
+impl Store for Broken {
+    fn ping(&self) -> Answer<'_, ()> {
+        self.inner.ping()
+    }
+
+    fn ready(&self) -> Answer<'_, ()> {
+        self.inner.ready()
+    }
+
+    fn begin(&self, begin: Begin) -> Answer<'_, Begun> {
+        self.inner.begin(begin)
+    }
+
+    fn record(&self, record: Record) -> Answer<'_, Recorded> {
+        let fails = self.failures.fetch_update(SeqCst, SeqCst, |left| left.checked_sub(1)).is_ok();
+        if !fails {
+            return self.inner.record(record);
+        }
+        let recorded = self.recorded_all_the_same.then(|| self.inner.record(record));
+        Box::pin(async move {
+            if let Some(recorded) = recorded {
+                recorded.await?;
+            }
+            let source = "the test says so".into();
+            Err(StoreError::Unavailable { doing: "recording a judgement", source })
+        })
+    }
+
+    fn approval<'a>(&'a self, organisation: &'a str, id: &'a str) -> Answer<'a, Option<Approval>> {
+        self.inner.approval(organisation, id)
+    }
+
+    fn sealed<'a>(&'a self, organisation: &'a str, id: &'a str) -> Answer<'a, SealedParts> {
+        self.inner.sealed(organisation, id)
+    }
+
+    fn approvals<'a>(
+        &'a self,
+        organisation: &'a str,
+        listing: Listing,
+    ) -> Answer<'a, Vec<Approval>> {
+        self.inner.approvals(organisation, listing)
+    }
+
+    fn approvals_of_turn<'a>(
+        &'a self,
+        organisation: &'a str,
+        surface: &'a str,
+        conversation: &'a str,
+        turn: &'a str,
+    ) -> Answer<'a, Vec<Approval>> {
+        self.inner.approvals_of_turn(organisation, surface, conversation, turn)
+    }
+
+    fn decide(&self, decide: Decide) -> Answer<'_, Decided> {
+        self.inner.decide(decide)
+    }
+
+    fn decide_turn(&self, decide: DecideTurn) -> Answer<'_, TurnDecided> {
+        self.inner.decide_turn(decide)
+    }
+
+    fn continuation_failed<'a>(
+        &'a self,
+        organisation: &'a str,
+        surface: &'a str,
+        conversation: &'a str,
+        turn: &'a str,
+        continuation: &'a str,
+    ) -> Answer<'a, ContinuationFailed> {
+        self.inner.continuation_failed(organisation, surface, conversation, turn, continuation)
+    }
+
+    fn claim(&self, claim: ClaimApproval) -> Answer<'_, Claimed> {
+        self.inner.claim(claim)
+    }
+
+    fn report_execution(&self, report: ReportExecution) -> Answer<'_, Reported> {
+        self.inner.report_execution(report)
+    }
+
+    fn cancel(&self, cancel: Cancel) -> Answer<'_, Cancelled> {
+        self.inner.cancel(cancel)
+    }
+
+    fn expire_due(&self, now: Timestamp, limit: u32) -> Answer<'_, Vec<Approval>> {
+        self.inner.expire_due(now, limit)
+    }
+
+    fn conversation<'a>(
+        &'a self,
+        organisation: &'a str,
+        surface: &'a str,
+        id: &'a str,
+    ) -> Answer<'a, Option<Conversation>> {
+        self.inner.conversation(organisation, surface, id)
+    }
+
+    fn conversations<'a>(
+        &'a self,
+        organisation: &'a str,
+        id: &'a str,
+    ) -> Answer<'a, Vec<Conversation>> {
+        self.inner.conversations(organisation, id)
+    }
+
+    fn delete_conversation<'a>(
+        &'a self,
+        organisation: &'a str,
+        id: &'a str,
+        now: Timestamp,
+    ) -> Answer<'a, Option<Vec<Approval>>> {
+        self.inner.delete_conversation(organisation, id, now)
+    }
+
+    fn turns<'a>(&'a self, organisation: &'a str, id: &'a str) -> Answer<'a, Vec<Turn>> {
+        self.inner.turns(organisation, id)
+    }
+
+    fn current_definition<'a>(
+        &'a self,
+        organisation: &'a str,
+        surface: &'a str,
+        conversation: &'a str,
+        tool: &'a ToolIdentity,
+    ) -> Answer<'a, Option<ToolDefinition>> {
+        self.inner.current_definition(organisation, surface, conversation, tool)
+    }
+
+    fn create_token(&self, token: NewToken) -> Answer<'_, Created> {
+        self.inner.create_token(token)
+    }
+
+    fn token_by_hash(&self, hash: [u8; 32]) -> Answer<'_, Option<Token>> {
+        self.inner.token_by_hash(hash)
+    }
+
+    fn tokens<'a>(&'a self, organisation: &'a str) -> Answer<'a, Vec<Token>> {
+        self.inner.tokens(organisation)
+    }
+
+    fn revoke_token<'a>(
+        &'a self,
+        organisation: &'a str,
+        id: &'a str,
+        now: Timestamp,
+    ) -> Answer<'a, bool> {
+        self.inner.revoke_token(organisation, id, now)
+    }
+
+    fn put_version(&self, version: PutVersion) -> Answer<'_, VersionPut> {
+        self.inner.put_version(version)
+    }
+
+    fn version<'a>(
+        &'a self,
+        organisation: &'a str,
+        agent: &'a str,
+        name: &'a str,
+    ) -> Answer<'a, Option<StoredVersion>> {
+        self.inner.version(organisation, agent, name)
+    }
+
+    fn versions<'a>(
+        &'a self,
+        organisation: &'a str,
+        agent: &'a str,
+    ) -> Answer<'a, Vec<StoredVersion>> {
+        self.inner.versions(organisation, agent)
+    }
+
+    fn move_channel(&self, channel: MoveChannel) -> Answer<'_, ChannelMoved> {
+        self.inner.move_channel(channel)
+    }
+
+    fn channels<'a>(&'a self, organisation: &'a str, agent: &'a str) -> Answer<'a, Vec<Channel>> {
+        self.inner.channels(organisation, agent)
+    }
+
+    fn set_automatic_approval(&self, switch: Switch) -> Answer<'_, ()> {
+        self.inner.set_automatic_approval(switch)
+    }
+
+    fn switches<'a>(&'a self, organisation: &'a str) -> Answer<'a, Vec<Switch>> {
+        self.inner.switches(organisation)
+    }
+
+    fn sweep(&self, sweep: Sweep) -> Answer<'_, Swept> {
+        self.inner.sweep(sweep)
+    }
+
+    fn subscribe(&self, watched: Vec<Watched>) -> Watch {
+        self.inner.subscribe(watched)
+    }
+}
