@@ -87,7 +87,11 @@ async fn every_fixture_keeps_its_promise_with_hand_written_answers() {
 /// The reasons that no fixture can have, since nothing is stored here and no bug is at hand, and
 /// the tests that hold them.
 const NO_FIXTURE: [(&str, &str, &str); 2] = [
-    ("not_recorded", "tests/it/settle.rs", "the_list_of_reasons"),
+    (
+        "not_recorded",
+        "tests/it/doors/judgements/retries.rs",
+        "an_approval_that_cannot_be_recorded_waits_for_a_person",
+    ),
     ("internal_error", "tests/it/service.rs", "a_panic_escalates_its_own_call_alone"),
 ];
 
