@@ -98,12 +98,13 @@ async fn measure(name: &str, store: Arc<dyn Store>) {
         sandbox_enabled: true,
         keys: KeyRing::throw_away().unwrap(),
         limits: Limits::default(),
+        allow_loopback_webhooks: false,
         clock: Clock::system(),
     }));
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap().to_string();
     let server = tokio::spawn(async move {
-        axum::serve(listener, router(Doors { service })).await.unwrap();
+        axum::serve(listener, router(Doors { service, settings: Arc::default() })).await.unwrap();
     });
 
     let full = load(&address, "f", CALLERS, None).await;

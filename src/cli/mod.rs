@@ -4,6 +4,7 @@
 //! says itself.
 
 mod agent_files;
+pub mod approvals;
 pub mod auto;
 pub mod client;
 pub mod config;
@@ -118,6 +119,8 @@ pub enum Command {
         #[command(subcommand)]
         command: auto::Command,
     },
+    /// Look at approvals of a running server, and decide them
+    Approvals(approvals::Args),
     /// Print every setting with its origin, secrets masked
     Config(config::Args),
 }
@@ -180,6 +183,11 @@ pub fn run(cli: Cli, output: &mut dyn Write) -> anyhow::Result<u8> {
             runtime()?.block_on(token::run(&command, &config, open, &mut errors))
         }
         Command::Auto { command } => runtime()?.block_on(auto::run(&command, open)),
+        Command::Approvals(args) => {
+            let token = std::env::var("APPROVER_TOKEN").ok();
+            let mut input = io::BufReader::new(io::stdin());
+            runtime()?.block_on(approvals::run(args, token, &mut input, open))
+        }
         Command::Config(args) => config::run(&args, open).map(|()| 0),
     }
 }

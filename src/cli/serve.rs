@@ -19,11 +19,15 @@ use tokio::time::timeout;
 
 use super::{agent_files, keys_file, open_store, token};
 use crate::config::Config;
+use crate::config::serve::{EventsConfig, RetentionConfig};
 use crate::decide::text::shown;
 use crate::decide::verdict::JudgeFailure;
 use crate::http::server::{self, Connections};
 use crate::http::{Doors, Settings, router};
 use crate::judge::breaker::Breakers;
+use crate::service::aap::deliveries::Deliveries;
+use crate::service::events::{Events, WebhookSettings};
+use crate::service::housekeeping::{Housekeeping, HousekeepingSettings};
 use crate::service::keys::{KeyRing, token_hash};
 use crate::service::{Approver, Clock, Parts, Service};
 use crate::store::Store;
@@ -32,6 +36,8 @@ mod dev;
 
 /// How long open connections may take for their last bytes once nothing runs any more.
 const GRACE: Duration = Duration::from_secs(5);
+/// How long a webhook may take for the last events.
+const LAST_EVENTS: Duration = Duration::from_secs(5);
 /// The exit code after a second signal, as shells give it for SIGINT.
 const CUT_SHORT: u8 = 130;
 
@@ -128,11 +134,16 @@ async fn serve(
         args.agents.clone(),
         signals.hangup.take(),
     ));
+    let housekeeping =
+        Housekeeping::start(Arc::clone(&service), housekeeping(&config.serve.retention));
+    let deliveries = Deliveries::start(Arc::clone(&service));
     let (mut first, mut second) = (signals.ends.clone(), signals.ends.clone());
     let stopped = async {
-        let _watched = first.wait_for(|ends| *ends >= 1).await;
+        // What it returns holds a lock, which the next signal needs.
+        drop(first.wait_for(|ends| *ends >= 1).await);
         tracing::info!("stopping: nothing new is taken");
         service.running.stop();
+        service.end_polls();
         if timeout(config.stop_timeout(), service.running.idle()).await.is_err() {
             tracing::warn!("what still runs is cut");
         }
@@ -142,6 +153,13 @@ async fn serve(
         _watched = second.wait_for(|ends| *ends >= 2) => CUT_SHORT,
     };
     reload.abort();
+    if code != CUT_SHORT {
+        deliveries.stop().await;
+        housekeeping.stop().await;
+        if timeout(LAST_EVENTS, service.events.drained()).await.is_err() {
+            tracing::warn!("events that nobody took are dropped");
+        }
+    }
     if let Some(tokens) = tokens {
         tokens.revoke(&service).await;
     }
@@ -166,12 +184,32 @@ fn service(config: &Config, keys: KeyRing, store: Arc<dyn Store>) -> anyhow::Res
         sandbox_enabled: config.operator.sandbox_enabled.value,
         keys,
         limits: config.limits(),
+        allow_loopback_webhooks: false,
         clock: Clock::system(),
     });
     if let Some(breaker) = breaker {
         service.metrics.watch_breaker(breaker);
     }
-    Ok(service)
+    Ok(service.with_events(events(&config.serve.events)?))
+}
+
+fn events(config: &EventsConfig) -> anyhow::Result<Events> {
+    match (&config.webhook_url.value, &config.webhook_secret.value) {
+        (Some(url), Some(secret)) => {
+            let settings = WebhookSettings::new(url, secret.clone());
+            Events::to_webhook(settings).context("events.webhook_url")
+        }
+        // Settings refuse an address without a secret.
+        (None, _) | (Some(_), None) => Ok(Events::to_log()),
+    }
+}
+
+fn housekeeping(config: &RetentionConfig) -> HousekeepingSettings {
+    HousekeepingSettings {
+        keep_inputs: config.inputs.value,
+        keep_records: config.records.value,
+        ..HousekeepingSettings::default()
+    }
 }
 
 fn settings(config: &Config) -> Settings {

@@ -102,6 +102,8 @@ fn request(
         conversation,
         tools,
         calls,
+        stricter: None,
+        echo: None,
         bytes,
     })
 }

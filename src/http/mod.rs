@@ -3,6 +3,7 @@
 //! A handler reads its request ([`body`], [`auth`]), calls the [`Service`], and writes its answer or
 //! a [`Refusal`], which [`envelope`] shows. Nothing here decides anything.
 
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,21 +11,27 @@ use axum::Router;
 use axum::extract::{DefaultBodyLimit, MatchedPath, Request, State};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
+use futures::FutureExt;
 
 use crate::service::{Code, Refusal, Service};
 
+mod aap;
 mod agents;
+mod approvals;
 pub mod auth;
 mod automatic_approval;
 pub mod body;
 mod conversations;
+mod decisions;
 mod envelope;
 mod health;
 pub mod idempotency;
+mod instances;
 mod judgements;
 mod metrics;
 pub mod openapi;
 pub mod parameters;
+mod query;
 pub mod server;
 pub mod time;
 mod tokens;
@@ -69,8 +76,12 @@ pub fn router(doors: Doors) -> Router {
         .merge(agents::routes())
         .merge(automatic_approval::routes())
         .merge(conversations::routes())
+        .merge(approvals::routes())
+        .merge(decisions::routes())
         .merge(health::routes())
         .merge(judgements::routes())
+        .merge(aap::routes())
+        .merge(instances::routes())
         .merge(metrics::routes())
         .merge(openapi::routes())
         .merge(tokens::routes())
@@ -102,12 +113,16 @@ async fn admit(State(doors): State<Doors>, request: Request, next: Next) -> Resp
 
 /// A bug costs its own request.
 async fn contain_panics(request: Request, next: Next) -> Response {
-    // In a task of its own a panic ends there; a caller who hangs up stops nothing that has begun.
-    match tokio::spawn(next.run(request)).await {
-        Ok(response) => response,
-        Err(_panic) => {
-            Refusal::new(Code::InternalError, "Something is wrong here, and it is recorded.")
-                .into_response()
-        }
-    }
+    let response = if request.method().is_safe() {
+        // What only reads ends with its caller: nobody waits for a change for somebody who left.
+        AssertUnwindSafe(next.run(request)).catch_unwind().await.ok()
+    } else {
+        // In a task of its own a panic ends there; a caller who hangs up stops nothing that has
+        // begun.
+        tokio::spawn(next.run(request)).await.ok()
+    };
+    response.unwrap_or_else(|| {
+        Refusal::new(Code::InternalError, "Something is wrong here, and it is recorded.")
+            .into_response()
+    })
 }

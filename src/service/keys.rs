@@ -86,6 +86,8 @@ pub enum Part {
     Input,
     /// What the call answered.
     Output,
+    /// An instance's signing secret; its id stands in the approval's place.
+    SigningSecret,
 }
 
 impl Part {
@@ -93,6 +95,7 @@ impl Part {
         match self {
             Self::Input => "input",
             Self::Output => "output",
+            Self::SigningSecret => "signing secret",
         }
     }
 }

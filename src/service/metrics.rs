@@ -1,6 +1,7 @@
 //! What Prometheus reads. Labels are words of ours: no id, no name that somebody else chose, no
 //! organisation.
 
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -12,6 +13,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
+use super::events::EventCounts;
 use super::{Judged, Refusal, Service};
 use crate::decide::Outcome;
 use crate::decide::prompt::Cuts;
@@ -194,11 +196,6 @@ impl Metrics {
         self.request_seconds.observe(time.as_secs_f64());
     }
 
-    /// Counts an event that was given up.
-    pub fn event_dropped(&self) {
-        self.events_dropped.inc();
-    }
-
     /// From now on the judge's breaker is shown. The first one counts.
     pub fn watch_breaker(&self, breaker: Arc<Breaker>) {
         // A process has one judge; a second call would be a bug that shows nothing worse.
@@ -214,8 +211,10 @@ impl Metrics {
     }
 
     /// Prometheus' text format.
-    fn text(&self, pending: u64) -> String {
+    fn text(&self, pending: u64, events: EventCounts) -> String {
         self.pending.set(i64::try_from(pending).unwrap_or(i64::MAX));
+        let dropped = events.dropped.saturating_add(events.failed);
+        self.events_dropped.inner().store(dropped, Ordering::Relaxed);
         self.breaker_open.set(i64::from(self.is_breaker_open()));
         let mut text = String::new();
         // Writing into a string does not fail.
@@ -269,7 +268,7 @@ impl Service {
     /// The store, which counts what waits, cannot be reached.
     pub async fn metrics_text(&self) -> Result<String, Refusal> {
         let pending = self.store.pending().await?;
-        Ok(self.metrics.text(pending))
+        Ok(self.metrics.text(pending, self.events.counts()))
     }
 }
 
@@ -299,8 +298,7 @@ mod tests {
         metrics.decided(Status::Pending);
         metrics.answered("GET", "/healthz", 200, Duration::from_millis(1));
         metrics.answered("other", "/healthz", 405, Duration::from_millis(1));
-        metrics.event_dropped();
-        let text = metrics.text(3);
+        let text = metrics.text(3, EventCounts { delivered: 5, failed: 0, dropped: 1 });
         for line in [
             "approver_judgements_total{outcome=\"pending\",reason=\"judge_timeout\"} 2",
             "approver_judgements_total{outcome=\"pending\",reason=\"not_recorded\"} 1",

@@ -10,29 +10,42 @@ use std::time::{Duration, SystemTime};
 use crate::decide::verdict::JudgeFailure;
 use crate::store::{Store, Timestamp};
 
+pub mod aap;
 mod agents;
+pub mod approvals;
 mod approver;
 mod automatic_approval;
+pub mod claim;
 mod conversations;
+pub mod decision;
 pub mod definitions;
+pub mod events;
+pub mod housekeeping;
 pub mod ids;
 pub mod input;
 pub mod judgement;
 pub mod keys;
 mod metrics;
 pub mod names;
+mod person;
+mod polls;
 mod refusal;
 mod running;
+mod stale;
 pub mod tokens;
+pub mod turn_decision;
 pub mod versions;
 
 pub use agents::Put;
 pub use approver::{Approver, Judged, Timing};
 pub use metrics::{Counted, Metrics};
+pub use polls::{MAX_WAIT, Poller};
 pub use refusal::{Code, Refusal, Type};
 pub use running::{Running, Work};
 
+use events::Events;
 use keys::KeyRing;
+use polls::Polls;
 use versions::Versions;
 
 /// Times and limits of approvals.
@@ -74,6 +87,8 @@ pub struct Parts {
     pub keys: KeyRing,
     /// Times and limits.
     pub limits: Limits,
+    /// For tests alone: whether a receiver of notifications may be on this machine, without TLS.
+    pub allow_loopback_webhooks: bool,
     /// Tells the time.
     pub clock: Clock,
 }
@@ -122,11 +137,16 @@ pub struct Service {
     pub keys: KeyRing,
     /// Times and limits.
     pub limits: Limits,
+    pub(in crate::service) allow_loopback_webhooks: bool,
+    verifications: aap::instances::Verifications,
     /// What is counted.
     pub metrics: Metrics,
     /// What runs right now.
     pub running: Running,
+    /// Where events go.
+    pub events: Events,
     versions: Versions,
+    polls: Polls,
     clock: Clock,
 }
 
@@ -134,8 +154,15 @@ impl Service {
     /// Puts the parts together. Nothing runs yet.
     #[must_use]
     pub fn new(parts: Parts) -> Self {
-        let Parts { store, approver, automatic_approval, sandbox_enabled, keys, limits, clock } =
+        let Parts { store, approver, automatic_approval, sandbox_enabled, keys, limits, .. } =
             parts;
+        let Parts { allow_loopback_webhooks, clock, .. } = parts;
+        if allow_loopback_webhooks {
+            tracing::warn!(
+                "FOR TESTS ONLY: notifications may go to this machine, and without TLS; whoever may \
+                 provision an instance reaches every service on it"
+            );
+        }
         Self {
             store,
             approver,
@@ -143,11 +170,21 @@ impl Service {
             sandbox_enabled,
             keys,
             limits,
+            allow_loopback_webhooks,
+            verifications: aap::instances::Verifications::default(),
             metrics: Metrics::default(),
             running: Running::default(),
+            events: Events::to_log(),
             versions: Versions::default(),
+            polls: Polls::default(),
             clock,
         }
+    }
+
+    /// The same with another receiver of events.
+    #[must_use]
+    pub fn with_events(self, events: Events) -> Self {
+        Self { events, ..self }
     }
 
     /// Now.

@@ -1,5 +1,6 @@
 //! Integration tests, one binary.
 
+mod approvals_command;
 mod cases;
 mod doors;
 mod eval;

@@ -27,6 +27,7 @@ impl Service {
         let ToJudge { ticket, mode, known, mut state, .. } = begun;
         state.sandbox.enabled = self.sandbox_enabled;
         state.automatic_approval = self.automatic_approval.and(state.automatic_approval);
+        let mode = work.stricter.as_ref().map_or(mode, |stricter| stricter.apply(mode, &mut state));
         let replayed = known.iter().any(Option::is_some);
         let own: Vec<Call> = work
             .calls
@@ -89,9 +90,18 @@ impl Service {
         let request = work.take(mode, calls);
         let approver = self.approver.clone();
         let version = Arc::clone(&work.version);
+        let stricter = work.stricter.clone();
         let plan = move || {
             let content = &version.content;
-            let work = || approver.plan(&content.agent, content.policy.as_ref(), &request, &state);
+            let policy = content.policy.as_ref();
+            let work = || {
+                let steps = approver.plan(&content.agent, policy, &request, &state);
+                match &stricter {
+                    None => steps,
+                    Some(stricter) => stricter
+                        .tighten(steps, |agent| approver.plan(agent, policy, &request, &state)),
+                }
+            };
             let steps = catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| {
                 let failed = |call: &Call| Decision::internal_error(&call.call_id, None);
                 let failed = |call| Step::Settled(Box::new(failed(call)));
@@ -124,7 +134,10 @@ async fn record_all(
     let store = &known.service.store;
     record.calls = outcomes(&ready);
     let error = match store.record(record.clone()).await {
-        Ok(Recorded::Done) => return Ok(Some((ready, 1))),
+        Ok(Recorded::Done) => {
+            known.tell(&ready);
+            return Ok(Some((ready, 1)));
+        }
         Ok(Recorded::Superseded) => return Ok(None),
         Err(error) => error,
     };
@@ -133,7 +146,10 @@ async fn record_all(
     let ready = once_more.collect::<Result<Vec<_>, _>>()?;
     record.calls = outcomes(&ready);
     match store.record(record).await {
-        Ok(Recorded::Done) => Ok(Some((ready, 2))),
+        Ok(Recorded::Done) => {
+            known.tell(&ready);
+            Ok(Some((ready, 2)))
+        }
         Ok(Recorded::Superseded) => Ok(None),
         Err(error) => {
             log(&error, known.ticket);

@@ -44,9 +44,10 @@ async fn a_stopping_service_takes_nothing_new(world: World) {
     assert_eq!(reply.headers["retry-after"], "1");
     assert_eq!(reply.error(503), "stopping");
     world.send(Method::GET, "/healthz", None, &[], None).await.expect(200);
-    let ready = world.send(Method::GET, "/readyz", None, &[], None).await;
-    assert_eq!(ready.status, 503);
-    assert_eq!((&ready.json["status"], &ready.json["store"]), (&json!("stopping"), &json!("ok")));
+    let ready = world.client.get(format!("{}/readyz", world.url)).send().await.unwrap();
+    assert_eq!(ready.status(), 503);
+    let ready: serde_json::Value = ready.json().await.unwrap();
+    assert_eq!((&ready["status"], &ready["store"]), (&json!("stopping"), &json!("ok")));
     assert_eq!(world.get("/metrics", &admin).await.status, 200);
     tokio::time::timeout(Duration::from_secs(5), world.service.running.idle()).await.unwrap();
 }

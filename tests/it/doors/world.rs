@@ -1,5 +1,6 @@
 //! A running service with everything in a test's hands.
 
+use std::sync::PoisonError;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -43,9 +44,9 @@ pub(crate) enum Reopen {
 }
 
 /// The judge's next moves; without any it answers nothing readable.
-struct Script(Mutex<Choose>);
+struct Script(Mutex<Box<Choose>>);
 
-type Choose = Box<dyn Fn(&str) -> Move + Send>;
+type Choose = dyn Fn(&str) -> Move + Send;
 
 /// An answer, read.
 #[derive(Debug)]
@@ -108,7 +109,10 @@ impl World {
         timing: Timing,
     ) -> Self {
         let asked = Arc::clone(&judge);
-        let scripted = Scripted::function(move |prompt| asked.0.lock().unwrap()(&prompt.user));
+        let scripted = Scripted::function(move |prompt| {
+            // A move may panic or take its time: nothing is held then.
+            asked.0.lock().unwrap_or_else(PoisonError::into_inner)(&prompt.user)
+        });
         let ticking = Arc::clone(&clock);
         let now = move || UNIX_EPOCH + Duration::from_millis(ticking.load(Ordering::SeqCst));
         let service = Arc::new(Service::new(Parts {
@@ -118,6 +122,7 @@ impl World {
             sandbox_enabled: true,
             keys: KeyRing::new(&[("k1".to_owned(), [7; 32])]).unwrap(),
             limits: Limits::default(),
+            allow_loopback_webhooks: true,
             clock: Clock::of(now),
         }));
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
