@@ -41,7 +41,8 @@ async def run(calls, url, token, **gate):
         told = []
         events = runner.run_async(user_id="user", session_id=session.id, new_message=prompt)
         async for event in events:
-            told += [next(iter(answer.response.values())) for answer in event.get_function_responses()]
+            answers = event.get_function_responses()
+            told += [next(iter(answer.response.values())) for answer in answers]
     return told
 
 

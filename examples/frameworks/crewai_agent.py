@@ -27,7 +27,9 @@ class Script(BaseLLM):
 
 
 def script(calls):
-    turns = [[{"id": desk.call_id(), "name": tool, "arguments": arguments}] for tool, arguments in calls]
+    turns = [
+        [{"id": desk.call_id(), "name": name, "arguments": arguments}] for name, arguments in calls
+    ]
     return Script(model="script", answers=[*turns, desk.DONE])
 
 

@@ -67,7 +67,7 @@ def provider() -> tuple[str, str]:
     try:
         return os.environ["APPROVER_URL"], os.environ["APPROVER_TOKEN"]
     except KeyError as missing:
-        sys.exit(f"{missing.args[0]} is not set: start examples/frameworks/setup and export what it prints")
+        sys.exit(f"{missing.args[0]} is not set: export what examples/frameworks/setup prints")
 
 
 def main(run) -> None:

@@ -5,7 +5,9 @@ Only Python's own library is used.
 
 import json
 import os
+import re
 import subprocess
+import tempfile
 import urllib.error
 import urllib.parse
 import urllib.request
@@ -14,6 +16,10 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
+
+#: What `approver serve` prints: a throw-away token a line, and at last where it listens.
+TOKEN = re.compile(r"([a-z_]+)=(\S+)$")
+LISTENING = re.compile(r"listening on (http://\S+)$")
 
 AGENT = "desk"
 VERSION = "1"
@@ -56,21 +62,23 @@ class Service:
 
     @classmethod
     def start(cls, *arguments: str, tokens: dict[str, str] | None = None, **options) -> "Service":
-        """Runs `approver serve`, and returns when it listens; without `tokens` it prints some."""
+        """Runs `approver serve`, and returns when it listens. With `--dev` it prints its tokens."""
+        log = tempfile.TemporaryFile("w+")
         process = subprocess.Popen(
-            [binary(), "serve", *arguments], stdout=subprocess.PIPE, text=True, **options
+            [binary(), "serve", *arguments],
+            stdout=subprocess.PIPE,
+            stderr=log,
+            text=True,
+            **options,
         )
-        url, found = None, dict(tokens or {})
+        found = dict(tokens or {})
         for line in process.stdout:
-            word, _, rest = line.strip().rpartition(" ")
-            name, equals, token = line.strip().partition("=")
-            if word.endswith("listening on"):
-                url = rest
-            elif equals:
-                found[name] = token
-            if url and "provisioner" in found and len(found) >= 5:
-                return cls(process, url, found)
-        raise SystemExit(f"approver serve did not start (exit status {process.wait()})")
+            if token := TOKEN.match(line):
+                found[token[1]] = token[2]
+            elif address := LISTENING.search(line):
+                return cls(process, address[1], found)
+        log.seek(0)
+        raise SystemExit(f"approver serve ended ({process.wait()}):\n{log.read()}")
 
     def stop(self) -> None:
         """Ends the service and waits until it is gone."""
@@ -104,13 +112,13 @@ class Service:
         path = f"/v1/agents/{AGENT}/versions/{VERSION}"
         self.call("policy_owner", "PUT", path, agent_version())
 
-    def instance(self, name: str = f"{AGENT}@{VERSION}") -> str:
+    def instance(self) -> str:
         """Provisions an instance of the agent; its token."""
-        answer = self.call("provisioner", "POST", "/aap/v1/instances", {"instance_name": name})
+        answer = self.call("provisioner", "POST", "/aap/v1/instances", {})
         return answer["credential"]["token"]
 
     def approvals(self, status: str) -> list[dict]:
-        """The agent's approvals in that state."""
+        """The agent's approvals in that state, the newest of them."""
         path = f"/v1/agents/{AGENT}/approvals"
         return self.call("operator", "GET", path, status=status)["approvals"]
 

@@ -1,9 +1,11 @@
 """The service that the tests run against, its judge, and a person who decides."""
 
+import base64
 import itertools
 import json
 import os
 import socket
+import subprocess
 import sys
 import threading
 import time
@@ -15,7 +17,7 @@ HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent.parent / "examples" / "frameworks")]
 
 from judge import Judge
-from service import Service
+from service import AGENT, VERSION, Service, binary
 
 
 def environment(judge: Judge) -> dict[str, str]:
@@ -58,19 +60,43 @@ class Lasting:
     """Starts the same service as often as wanted."""
 
     def __init__(self, judge, folder):
-        self.judge = judge
-        self.folder = folder
+        self.environment = environment(judge)
+        self.config = folder / "approver.toml"
+        self.running = None
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
-            self.port = free.getsockname()[1]
-        self.config = folder / "approver.toml"
-        # TODO: the real configuration.
-        self.config.write_text('{"database": "%s"}' % (folder / "approver.db"))
-        self.running = None
+            address = f"127.0.0.1:{free.getsockname()[1]}"
+        keys = folder / "keys"
+        keys.touch(mode=0o600)
+        keys.write_text(f"k1:{base64.b64encode(os.urandom(32)).decode()}\n")
+        self.config.write_text(
+            f"""
+            [server]
+            listen = "{address}"
+            [store]
+            url = "sqlite:{folder}/approver.db"
+            [keys]
+            file = "{keys}"
+            """
+        )
+        self.tokens = {kind: self.token(kind) for kind in ("operator", "policy_owner")}
+        self.tokens["provisioner"] = self.token("provisioner", "--versions", f"{AGENT}:{VERSION}")
+
+    def token(self, kind, *more) -> str:
+        command = [binary(), "token", "create", "--config", self.config]
+        made = subprocess.run(
+            [*command, "--kind", kind, "--name", kind, *more],
+            env=self.environment,
+            capture_output=True,
+            text=True,
+        )
+        assert made.returncode == 0, made.stderr
+        return made.stdout.strip()
 
     def start(self) -> Service:
-        listen = ("--config", str(self.config), "--listen", f"127.0.0.1:{self.port}")
-        self.running = Service.start(*listen, env=environment(self.judge))
+        self.running = Service.start(
+            "--config", self.config, tokens=self.tokens, env=self.environment
+        )
         return self.running
 
     def stop(self) -> None:
@@ -80,7 +106,7 @@ class Lasting:
 
 
 class Person:
-    """Whoever decides what waits. Each test has a customer of its own, by whom its call is known."""
+    """Whoever decides what waits. Each test has a customer of its own, to tell its call by."""
 
     def __init__(self, service: Service):
         self.service = service

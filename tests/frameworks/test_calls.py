@@ -26,7 +26,7 @@ PIECES = [
     " ",
     "ä€𝄞",
     "\u0000\u001f\u007f\u2028\ufeff",
-    "\"\\/\b\f\n\r\t",
+    '"\\/\b\f\n\r\t',
     "e\u0301 é",
     "<script>&amp;",
     "1.50",
@@ -57,7 +57,7 @@ def calls(kind: str, count: int):
         elif kind == "blocked":
             tool, arguments = "price_set", {"product": customer, "euros": number}
         else:
-            tool, arguments = "note_add", {"customer": customer, "text": f"delivery at gate {number}"}
+            tool, arguments = "note_add", {"customer": customer, "text": f"to gate {number}"}
         reasoning = chance.choice([None, "Because.", "ä\n\t\u2028"])
         yield Call(key=customer, tool=tool, arguments=arguments, reasoning=reasoning)
 

@@ -22,7 +22,7 @@ from conftest import Running
 #: What `orders_list` is called with, where it does not matter.
 READ = {"customer": "C-1042"}
 #: Numbers and text that must come back as they were sent.
-ODD = {"customer": "C-1042", "id": 9007199254740993, "x": 1.50, "u": "ä€\u2028𝄞", "deep": [{"no": None}]}
+ODD = {"id": 9007199254740993, "x": 1.50, "u": "ä€\u2028𝄞", "deep": [{"no": None}]}
 
 
 @pytest.fixture
@@ -37,7 +37,8 @@ def call(tool="orders_list", arguments=READ, **more):
 
 
 def submission(tool="credit_add", timeout="30m", **arguments):
-    return {"tool": tool, "arguments": arguments or {"customer": "C-1", "euros": 5}, "timeout": timeout}
+    arguments = arguments or {"customer": "C-1", "euros": 5}
+    return {"tool": tool, "arguments": arguments, "timeout": timeout}
 
 
 def test_a_call_that_policy_allows_runs_and_its_outcome_is_kept(client):
@@ -50,7 +51,7 @@ def test_a_call_that_policy_allows_runs_and_its_outcome_is_kept(client):
 
 def test_a_call_that_failed_says_so(client):
     with pytest.raises(ZeroDivisionError), Gate(client).guard(call()) as verdict:
-        1 / 0
+        raise ZeroDivisionError
     assert client.get(verdict.request_id).consumption.outcome.status == "failed"
 
 

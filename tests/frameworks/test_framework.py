@@ -38,13 +38,20 @@ def credit(customer):
     return "credit_add", {"customer": customer, "euros": 50}
 
 
-def test_approved_by_policy(service, token, judge, customer):
+def decider(person, status, customer):
+    """Who decided the only call about the customer."""
+    (approval,) = person.approvals(status, customer)
+    return approval["decision"]["decided_by"]
+
+
+def test_approved_by_policy(service, token, judge, person, customer):
     call = ("orders_list", {"customer": customer})
     before = len(judge.asked)
     (told,) = start(service, token, call).result()
     assert desk.ran == [call]
     assert f"{customer} has one open order" in told
     assert len(judge.asked) == before
+    assert decider(person, "approved", customer) == "policy:allow"
 
 
 def test_approved_by_the_judge(service, token, judge, person, customer):
@@ -53,14 +60,14 @@ def test_approved_by_the_judge(service, token, judge, person, customer):
     assert desk.ran == [call]
     assert "The note is there." in told
     assert judge.asked[-1] == "note_add"
-    (approval,) = person.approvals("approved", customer)
-    assert approval["decided_by"] == "auto:approver"
+    assert decider(person, "approved", customer) == "auto:approver"
 
 
-def test_blocked_by_policy(service, token, customer):
+def test_blocked_by_policy(service, token, person, customer):
     (told,) = start(service, token, ("price_set", {"product": customer, "euros": 1})).result()
     assert desk.ran == []
-    assert "olicy" in told
+    assert "policy" in told.lower()
+    assert decider(person, "rejected", customer) == "policy:block"
 
 
 def test_escalated_then_approved_by_a_person(service, token, judge, person, customer):
