@@ -29,24 +29,32 @@ def as_mcp_tool(function):
     return wrapped
 
 
+def options(model, scratch):
+    """The agent, with a model at that address and a folder for what its program writes."""
+    tools = [as_mcp_tool(function) for function in desk.TOOLS]
+    # A real model: without this environment, and with ANTHROPIC_API_KEY in your own.
+    environment = {
+        "ANTHROPIC_BASE_URL": model,
+        "ANTHROPIC_API_KEY": "unused",
+        "CLAUDE_CONFIG_DIR": scratch,
+        "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+        "ENABLE_TOOL_SEARCH": "false",
+    }
+    return ClaudeAgentOptions(
+        mcp_servers={"desk": create_sdk_mcp_server("desk", tools=tools)},
+        cwd=scratch,
+        env=environment,
+        setting_sources=[],
+    )
+
+
 async def run(calls, url, token, **gate):
     """Runs the agent, and returns what its model was told of each call."""
     approvals = ApprovalHooks(url, token, **gate)
-    server = create_sdk_mcp_server("desk", tools=[as_mcp_tool(function) for function in desk.TOOLS])
     told = []
     with claude_script.endpoint(calls) as model, tempfile.TemporaryDirectory() as scratch:
-        # A real model: without this environment, and with ANTHROPIC_API_KEY in your own.
-        environment = {
-            "ANTHROPIC_BASE_URL": model,
-            "ANTHROPIC_API_KEY": "unused",
-            "CLAUDE_CONFIG_DIR": scratch,
-            "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
-            "ENABLE_TOOL_SEARCH": "false",
-        }
-        options = ClaudeAgentOptions(
-            mcp_servers={"desk": server}, cwd=scratch, env=environment, setting_sources=[]
-        )
-        async for message in query(prompt=desk.PROMPT, options=approvals.options(options)):
+        protected = approvals.options(options(model, scratch))
+        async for message in query(prompt=desk.PROMPT, options=protected):
             if isinstance(message, UserMessage) and isinstance(message.content, list):
                 results = [block for block in message.content if isinstance(block, ToolResultBlock)]
                 told += [text(block.content) for block in results]

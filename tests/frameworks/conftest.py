@@ -20,6 +20,10 @@ from judge import Judge
 from service import AGENT, VERSION, Service, binary
 
 
+#: Longer than anything here takes on a busy machine, in seconds.
+PATIENCE = 300
+
+
 def environment(judge: Judge) -> dict[str, str]:
     """What the service sees: no setting of whoever runs the tests."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("APPROVER_")}
@@ -119,9 +123,9 @@ class Person:
             if customer in json.dumps(approval["arguments"])
         ]
 
-    def waiting(self, customer: str, seconds: float = 60) -> dict:
+    def waiting(self, customer: str) -> dict:
         """The call about the customer, once it waits."""
-        end = time.monotonic() + seconds
+        end = time.monotonic() + PATIENCE
         while time.monotonic() < end:
             if found := self.approvals("pending", customer):
                 return found[0]
@@ -164,8 +168,8 @@ class Running:
         self.thread = threading.Thread(target=body, daemon=True)
         self.thread.start()
 
-    def result(self, seconds: float = 120):
-        self.thread.join(seconds)
+    def result(self):
+        self.thread.join(PATIENCE)
         assert not self.thread.is_alive(), "it did not end"
         if self.error is not None:
             raise self.error

@@ -57,6 +57,8 @@ class Judge:
             "APPROVER_JUDGE_BASE_URL": f"http://127.0.0.1:{self.server.server_port}/v1",
             "APPROVER_JUDGE_MODEL": "scripted",
             "APPROVER_JUDGE_API_KEY": "unused",
+            "APPROVER_JUDGE_DEADLINE": "60s",
+            "APPROVER_JUDGE_REQUEST_DEADLINE": "120s",
         }
 
     def answer(self, question: str) -> dict:
