@@ -87,7 +87,7 @@ class Lasting:
         self.tokens["provisioner"] = self.token("provisioner", "--versions", f"{AGENT}:{VERSION}")
 
     def token(self, kind, *more) -> str:
-        command = [binary(), "token", "create", "--config", self.config]
+        command = [binary(), "token", "--config", self.config, "create"]
         made = subprocess.run(
             [*command, "--kind", kind, "--name", kind, *more],
             env=self.environment,
