@@ -139,7 +139,8 @@ async fn serve(
     let deliveries = Deliveries::start(Arc::clone(&service));
     let (mut first, mut second) = (signals.ends.clone(), signals.ends.clone());
     let stopped = async {
-        let _watched = first.wait_for(|ends| *ends >= 1).await;
+        // What it returns holds a lock, which the next signal needs.
+        drop(first.wait_for(|ends| *ends >= 1).await);
         tracing::info!("stopping: nothing new is taken");
         service.running.stop();
         service.end_polls();

@@ -58,13 +58,13 @@ impl Running {
     pub async fn stopping(&self) {
         // The sender lives in `self`, so the channel stays open.
         let mut stopping = self.stopping.subscribe();
-        let _open = stopping.wait_for(|stopping| *stopping).await;
+        drop(stopping.wait_for(|stopping| *stopping).await);
     }
 
     /// Waits until nothing runs.
     pub async fn idle(&self) {
         let mut counts = self.count.subscribe();
-        let _open = counts.wait_for(|count| *count == 0).await;
+        drop(counts.wait_for(|count| *count == 0).await);
     }
 }
 

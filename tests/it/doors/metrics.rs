@@ -2,10 +2,12 @@
 
 use std::time::Duration;
 
+use approver::judge::scripted::Move;
 use approver::store::TokenKind;
 use reqwest::Method;
 use serde_json::json;
 
+use super::judgements::{ESCALATES, note, request};
 use super::on_both_stores;
 use super::world::World;
 
@@ -37,6 +39,28 @@ async fn metrics_need_a_token_and_name_nobody(world: World) {
     }
 }
 
+async fn a_judgement_is_counted_once(world: World) {
+    let gateway = world.gateway().await;
+    let admin = world.token("root", TokenKind::Admin).await;
+    // A repeat is nothing new.
+    for _ in 0..2 {
+        world.judge_calls(&gateway, "k1", &request(&[note("c1")])).await.expect(200);
+    }
+    world.judge(|_| Move::say(ESCALATES));
+    let mut second = request(&[note("c2")]);
+    second["turn"]["id"] = json!("resp_2");
+    world.judge_calls(&gateway, "k2", &second).await.expect(200);
+    let text = world.get("/metrics", &admin).await.text;
+    for line in [
+        r#"approver_judgements_total{outcome="approved",reason=""} 1"#,
+        r#"approver_judgements_total{outcome="pending",reason="judge_escalated"} 1"#,
+        "approver_judge_seconds_count 2",
+        "approver_pending_approvals 1",
+    ] {
+        assert!(text.lines().any(|shown| shown == line), "{line}\n{text}");
+    }
+}
+
 async fn a_stopping_service_takes_nothing_new(world: World) {
     let admin = world.token("root", TokenKind::Admin).await;
     world.service.running.stop();
@@ -44,9 +68,10 @@ async fn a_stopping_service_takes_nothing_new(world: World) {
     assert_eq!(reply.headers["retry-after"], "1");
     assert_eq!(reply.error(503), "stopping");
     world.send(Method::GET, "/healthz", None, &[], None).await.expect(200);
-    let ready = world.send(Method::GET, "/readyz", None, &[], None).await;
-    assert_eq!(ready.status, 503);
-    assert_eq!((&ready.json["status"], &ready.json["store"]), (&json!("stopping"), &json!("ok")));
+    let ready = world.client.get(format!("{}/readyz", world.url)).send().await.unwrap();
+    assert_eq!(ready.status(), 503);
+    let ready: serde_json::Value = ready.json().await.unwrap();
+    assert_eq!((&ready["status"], &ready["store"]), (&json!("stopping"), &json!("ok")));
     assert_eq!(world.get("/metrics", &admin).await.status, 200);
     tokio::time::timeout(Duration::from_secs(5), world.service.running.idle()).await.unwrap();
 }
@@ -70,6 +95,7 @@ async fn a_body_over_the_limit_is_refused(world: World) {
 
 on_both_stores!(
     metrics_need_a_token_and_name_nobody,
+    a_judgement_is_counted_once,
     a_stopping_service_takes_nothing_new,
     a_body_over_the_limit_is_refused,
 );
