@@ -32,10 +32,12 @@ use crate::service::Timing;
 
 mod entries;
 mod layers;
+pub mod serve;
 mod values;
 
 pub use entries::Entry;
 use layers::Layers;
+use serve::ServeConfig;
 
 /// The file that is read when no other is named, if it exists.
 pub const DEFAULT_FILE: &str = "approver.toml";
@@ -127,6 +129,8 @@ pub struct Config {
     pub judge: JudgeConfig,
     /// `[operator]`
     pub operator: OperatorConfig,
+    /// All sections that only the service reads.
+    pub serve: ServeConfig,
     /// What a person should know about the settings although nothing is wrong.
     pub notes: Vec<String>,
 }
@@ -264,7 +268,8 @@ pub fn load(flags: &Flags) -> Result<Config, Problems> {
 }
 
 /// A file that is merely found in the current folder may have come with somebody else's work: it
-/// says neither whom conversations and keys are sent to, nor what holds above every policy.
+/// says neither whom conversations and keys are sent to, nor what holds above every policy, nor who
+/// can reach the service and where it keeps what.
 fn check_unnamed_file(config: &Config) -> Result<(), Problems> {
     // Taken apart, so that a new setting of the operator cannot be forgotten here.
     let OperatorConfig {
@@ -283,6 +288,7 @@ fn check_unnamed_file(config: &Config) -> Result<(), Problems> {
         ("operator.sandbox_enabled", &sandbox_enabled.origin),
     ]
     .into_iter()
+    .chain(config.serve.of_a_named_file())
     .filter(|(_, origin)| matches!(origin, Origin::File(_)))
     .map(|(key, origin)| Problem {
         key: key.to_owned(),
@@ -332,9 +338,10 @@ pub fn resolve(
     let mut notes = Vec::new();
     let judge = judge(&mut layers, environment, &mut notes);
     let operator = operator(&mut layers);
+    let serve = serve::read(&mut layers);
     let problems = layers.into_problems();
     if problems.is_empty() {
-        Ok(Config { judge, operator, notes })
+        Ok(Config { judge, operator, serve, notes })
     } else {
         Err(Problems(problems))
     }

@@ -1,20 +1,25 @@
 //! The binary `approver`: arguments in, a command, an exit code out. All else is the library's.
 
-use std::io::{self, Write};
+use std::io::{self, IsTerminal as _, Write};
 use std::process::ExitCode;
 
-use approver::cli::{self, Cli};
+use approver::cli::{self, Cli, LogFormat};
 use clap::Parser;
 use tracing_subscriber::EnvFilter;
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
-    tracing_subscriber::fmt()
-        .with_env_filter(
-            EnvFilter::try_from_env("APPROVER_LOG").unwrap_or_else(|_| EnvFilter::new("warn")),
-        )
-        .with_writer(io::stderr)
-        .init();
+    let (format, default) = cli.log();
+    let filter =
+        EnvFilter::try_from_env("APPROVER_LOG").unwrap_or_else(|_| EnvFilter::new(default));
+    let log = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_ansi(io::stderr().is_terminal())
+        .with_writer(io::stderr);
+    match format {
+        LogFormat::Text => log.init(),
+        LogFormat::Json => log.json().init(),
+    }
     cli::report_panics_without_their_text();
     let mut output = io::BufWriter::new(io::stdout().lock());
     let result = cli::run(cli, &mut output);

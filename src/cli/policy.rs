@@ -10,19 +10,17 @@ use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
 use comfy_table::{Table, presets};
-use serde::Serialize;
 
-use crate::decide::eligibility;
 use crate::decide::json::{self, Json};
-use crate::decide::policy::{
-    self, ClassSource, Effective, Mode, Modes, Open, OperatorSettings, Policy, Verdict,
-};
-use crate::decide::request::{Agent, Door, Origin, Tool};
+use crate::decide::policy::{self, Mode, Modes, OperatorSettings, Policy};
+use crate::decide::request::{Agent, Door, Tool};
 use crate::decide::text::shown;
 use crate::decide::walk::{Problem, quoted};
 use crate::files::{self, FileError};
 use crate::host::agent::{self, AgentProblem, AgentVersion, ProblemCode, Reading};
-use crate::host::tool::is_name;
+use crate::host::effective_policy::{
+    self, EffectiveLists, EffectivePolicy, EffectiveTool, NotOffered, View,
+};
 
 const FOUND_PROBLEMS: u8 = 1;
 const CANNOT_READ: u8 = 2;
@@ -80,19 +78,12 @@ fn parse_door(word: &str) -> Result<Door, String> {
     }
 }
 
-const fn door_name(door: Door) -> &'static str {
-    match door {
-        Door::Gateway => "gateway",
-        Door::Aap => "aap",
-        Door::Proxy => "proxy",
-        Door::Hook => "hook",
-    }
-}
-
 fn parse_tool(name: &str) -> Result<String, String> {
-    let known = hypothetical(name);
-    let valid = is_name(&known.name) && known.server_label.as_deref().is_none_or(is_name);
-    if valid { Ok(name.to_owned()) } else { Err("no tool can have this name".to_owned()) }
+    if effective_policy::may_be_named(name) {
+        Ok(name.to_owned())
+    } else {
+        Err("no tool can have this name".to_owned())
+    }
 }
 
 /// Runs a command and answers its exit code. Problems of `check` are its output; every other
@@ -229,66 +220,6 @@ fn words(modes: &Modes) -> String {
     modes.offered.iter().map(|mode| mode.as_str()).collect::<Vec<_>>().join(" ")
 }
 
-/// The answer of `policy show --json`. Members are stable; new ones may be added.
-#[derive(Debug, Serialize)]
-pub struct Shown {
-    /// The mode that verdicts are for: `plan`, `ask` or `auto`.
-    pub effective_mode: &'static str,
-    /// `request` when it was named on the command line, else `default`.
-    pub effective_mode_source: &'static str,
-    /// The modes that the policy offers.
-    pub offered_modes: Vec<&'static str>,
-    /// The door: `gateway`, `aap`, `proxy` or `hook`.
-    pub door: &'static str,
-    /// What verdicts take for granted, because no file can say it: `automatic_approval` is
-    /// available, and the organisation enabled the `offline_sandbox`.
-    pub assumed: [&'static str; 2],
-    /// The organisation's sentences.
-    pub lists: ShownLists,
-    /// The tools, in the file's order.
-    pub tools: Vec<ShownTool>,
-}
-
-/// The organisation's sentences.
-#[derive(Debug, Serialize)]
-pub struct ShownLists {
-    /// Background.
-    pub environment: Vec<String>,
-    /// What is routine.
-    pub allow: Vec<String>,
-    /// What goes to a person.
-    pub soft_deny: Vec<String>,
-}
-
-/// One tool, as a conversation in the mode meets it.
-#[derive(Debug, Serialize)]
-pub struct ShownTool {
-    /// The bare name.
-    pub name: String,
-    /// `builtin`, `catalog`, `function` or `connector`.
-    pub origin: &'static str,
-    /// The connector's label, else null.
-    pub server_label: Option<String>,
-    /// Whether the file defines it; if not, it is shown as a tool without annotations.
-    pub defined: bool,
-    /// `read`, `write`, `destructive`, or null for a tool without a class.
-    pub class: Option<&'static str>,
-    /// `annotations`, `unreliable_annotations`, `missing_annotations`, `catalogue`, `rule` or
-    /// `none`.
-    pub class_source: &'static str,
-    /// The pattern of the rule that gives the class, else null.
-    pub class_rule: Option<String>,
-    /// `allow`, `approve` or `block`: policy and operator, before the mode.
-    pub action: &'static str,
-    /// `EXECUTE`, `JUDGE`, `PAUSE_APPROVAL` or `BLOCK`: in the mode.
-    pub verdict: &'static str,
-    /// In auto, the code of the gate that keeps its calls from the approver; else null.
-    pub pause_reason: Option<&'static str>,
-    /// What applied: `tools.<pattern>`, `classes.<class>`, `default`, `operator.unclassified`,
-    /// `builtin.unnamed_class`, `builtin.sandbox_offline`, `conversation_mode.<mode>`.
-    pub matched: Vec<String>,
-}
-
 fn present(
     show: &Show,
     document: &Document,
@@ -296,168 +227,92 @@ fn present(
     output: &mut dyn Write,
     errors: &mut dyn Write,
 ) -> io::Result<u8> {
-    let standard = Modes::default();
-    let modes = document.policy().map_or(&standard, |policy| &policy.modes);
-    let mode = show.mode.unwrap_or(modes.default);
-    if !modes.offers(mode) {
-        writeln!(
-            errors,
-            "error: conversation_mode_not_offered: mode {} is not offered (offered: {})",
-            quoted(mode.as_str()),
-            words(modes)
-        )?;
-        return Ok(FOUND_PROBLEMS);
-    }
-    let lists = document.policy().map(|policy| policy.lists.clone()).unwrap_or_default();
-    let tool = |tool: &Tool, defined| {
-        let effective = policy::effective(document.policy(), tool, show.door, operator);
-        ShownTool::new(tool, defined, effective, operator, mode)
+    let view = View {
+        policy: document.policy(),
+        tools: document.tools(),
+        operator,
+        mode: show.mode,
+        tool: show.tool.as_deref(),
+        door: show.door,
+        // No file can say it.
+        automatic_approval: Ok(()),
+        sandbox_enabled: true,
+        assumed: true,
     };
-    let tools = match &show.tool {
-        None => document.tools().iter().map(|own| tool(own, true)).collect(),
-        Some(name) => {
-            let named = document
-                .tools()
-                .iter()
-                .filter(|own| own.name == *name || own.qualified_name().as_ref() == Some(name))
-                .map(|own| tool(own, true))
-                .collect::<Vec<_>>();
-            if named.is_empty() { vec![tool(&hypothetical(name), false)] } else { named }
+    let answer = match effective_policy::show(&view) {
+        Ok(answer) => answer,
+        Err(NotOffered { mode, offered }) => {
+            writeln!(
+                errors,
+                "error: conversation_mode_not_offered: mode {} is not offered (offered: {})",
+                quoted(mode.as_str()),
+                words(&offered)
+            )?;
+            return Ok(FOUND_PROBLEMS);
         }
-    };
-    let answer = Shown {
-        effective_mode: mode.as_str(),
-        effective_mode_source: if show.mode.is_some() { "request" } else { "default" },
-        offered_modes: modes.offered.iter().map(|mode| mode.as_str()).collect(),
-        door: door_name(show.door),
-        assumed: ["automatic_approval", "offline_sandbox"],
-        lists: ShownLists {
-            environment: lists.environment,
-            allow: lists.allow,
-            soft_deny: lists.soft_deny,
-        },
-        tools,
     };
     if show.json {
         serde_json::to_writer_pretty(&mut *output, &answer)?;
         writeln!(output)?;
     } else {
-        answer.write_table(output)?;
+        write_table(&answer, output)?;
     }
     Ok(0)
 }
 
-/// A tool of which nothing but the name is known.
-fn hypothetical(name: &str) -> Tool {
-    match name.strip_prefix("mcp__").and_then(|rest| rest.split_once("__")) {
-        Some((label, bare)) => {
-            Tool { server_label: Some(label.to_owned()), ..Tool::new(bare, Origin::Connector) }
-        }
-        None => Tool::new(name, Origin::Function),
-    }
+fn row(tool: &EffectiveTool) -> [String; 6] {
+    let name = match &tool.server_label {
+        Some(label) => format!("mcp__{label}__{}", tool.name),
+        None => tool.name.clone(),
+    };
+    let from = match &tool.class_rule {
+        Some(pattern) => format!("rule {}", shown(pattern)),
+        None => tool.class_source.replace('_', " "),
+    };
+    let verdict = match tool.pause_reason {
+        Some(code) => format!("{} ({code})", tool.verdict),
+        None => tool.verdict.to_owned(),
+    };
+    [
+        if tool.defined { shown(&name) } else { format!("{} (not defined)", shown(&name)) },
+        tool.class.unwrap_or("-").to_owned(),
+        from,
+        tool.action.to_owned(),
+        verdict,
+        shown(&tool.matched_rules.join(", ")),
+    ]
 }
 
-impl ShownTool {
-    fn new(
-        tool: &Tool,
-        defined: bool,
-        effective: Effective,
-        operator: &OperatorSettings,
-        mode: Mode,
-    ) -> Self {
-        let gates = eligibility::check(tool, &effective, operator);
-        let open = Open { judged: gates.is_ok(), sandbox: true };
-        let ruling = policy::rule(&effective, tool, operator, mode, open);
-        let waits = mode == Mode::Auto && ruling.verdict == Verdict::PauseApproval;
-        let Effective { class, class_source, action, mut matched, .. } = effective;
-        matched.extend(ruling.because.map(str::to_owned));
-        Self {
-            name: tool.name.clone(),
-            origin: origin_name(tool.origin),
-            server_label: tool.server_label.clone(),
-            defined,
-            class: class.map(|class| class.as_str()),
-            class_source: class_source.as_str(),
-            class_rule: match class_source {
-                ClassSource::Rule(pattern) => Some(pattern),
-                ClassSource::Annotations
-                | ClassSource::UnreliableAnnotations
-                | ClassSource::MissingAnnotations
-                | ClassSource::Catalogue
-                | ClassSource::None => None,
-            },
-            action: action.as_str(),
-            verdict: ruling.verdict.as_str(),
-            pause_reason: gates.err().filter(|_| waits).map(|reason| reason.code()),
-            matched,
-        }
+fn write_table(answer: &EffectivePolicy, output: &mut dyn Write) -> io::Result<()> {
+    writeln!(
+        output,
+        "mode {} ({}), offered: {}",
+        answer.effective_mode,
+        answer.effective_mode_source,
+        answer.offered_modes.join(" ")
+    )?;
+    let EffectiveLists { environment, allow, soft_deny } = &answer.lists;
+    writeln!(
+        output,
+        "lists: {} in environment, {} in allow, {} in soft_deny",
+        counted_entries(environment.len()),
+        allow.len(),
+        soft_deny.len()
+    )?;
+    writeln!(output, "as if automatic approval and the offline sandbox were available\n")?;
+    if answer.tools.is_empty() {
+        return writeln!(output, "the file defines no tools; `--tool NAME` shows any name");
     }
-
-    fn row(&self) -> [String; 6] {
-        let name = match &self.server_label {
-            Some(label) => format!("mcp__{label}__{}", self.name),
-            None => self.name.clone(),
-        };
-        let from = match &self.class_rule {
-            Some(pattern) => format!("rule {}", shown(pattern)),
-            None => self.class_source.replace('_', " "),
-        };
-        let verdict = match self.pause_reason {
-            Some(code) => format!("{} ({code})", self.verdict),
-            None => self.verdict.to_owned(),
-        };
-        [
-            if self.defined { shown(&name) } else { format!("{} (not defined)", shown(&name)) },
-            self.class.unwrap_or("-").to_owned(),
-            from,
-            self.action.to_owned(),
-            verdict,
-            shown(&self.matched.join(", ")),
-        ]
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING);
+    table.set_header(["tool", "class", "class from", "action", "verdict", "matched"]);
+    for tool in &answer.tools {
+        table.add_row(row(tool));
     }
-}
-
-const fn origin_name(origin: Origin) -> &'static str {
-    match origin {
-        Origin::Builtin => "builtin",
-        Origin::Catalog => "catalog",
-        Origin::Function => "function",
-        Origin::Connector => "connector",
+    for column in table.column_iter_mut() {
+        column.set_padding((0, 2));
     }
-}
-
-impl Shown {
-    fn write_table(&self, output: &mut dyn Write) -> io::Result<()> {
-        writeln!(
-            output,
-            "mode {} ({}), offered: {}",
-            self.effective_mode,
-            self.effective_mode_source,
-            self.offered_modes.join(" ")
-        )?;
-        let ShownLists { environment, allow, soft_deny } = &self.lists;
-        writeln!(
-            output,
-            "lists: {} in environment, {} in allow, {} in soft_deny",
-            counted_entries(environment.len()),
-            allow.len(),
-            soft_deny.len()
-        )?;
-        writeln!(output, "as if automatic approval and the offline sandbox were available\n")?;
-        if self.tools.is_empty() {
-            return writeln!(output, "the file defines no tools; `--tool NAME` shows any name");
-        }
-        let mut table = Table::new();
-        table.load_style(presets::NOTHING);
-        table.set_header(["tool", "class", "class from", "action", "verdict", "matched"]);
-        for tool in &self.tools {
-            table.add_row(tool.row());
-        }
-        for column in table.column_iter_mut() {
-            column.set_padding((0, 2));
-        }
-        writeln!(output, "{}", table.trim_fmt())
-    }
+    writeln!(output, "{}", table.trim_fmt())
 }
 
 fn counted_entries(count: usize) -> String {

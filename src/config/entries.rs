@@ -8,12 +8,12 @@ use serde_json::{Value, json};
 use super::layers::KEYS;
 use super::values::{
     ACTIONS, CLASSES, MAX_TOKENS_FIELDS, REASONING_EFFORTS, RESULTS_VIEWS, STRUCTURED_OUTPUTS,
-    name_of,
+    name_of, shown_duration,
 };
 use super::{Config, Sourced};
 
 /// What stands in a secret's place, whatever its length.
-const MASK: &str = "********";
+pub(super) const MASK: &str = "********";
 
 /// One setting to show.
 #[derive(Debug, Clone, PartialEq)]
@@ -32,8 +32,7 @@ impl Config {
     pub fn entries(&self) -> Vec<Entry> {
         let judge = &self.judge;
         let operator = &self.operator;
-        let duration =
-            |value: &std::time::Duration| json!(humantime::format_duration(*value).to_string());
+        let duration = |value: &std::time::Duration| json!(shown_duration(*value));
         let mut shown: BTreeMap<&str, (Value, String)> = BTreeMap::from([
             of("judge.base_url", &judge.base_url, |value| json!(value)),
             of("judge.model", &judge.model, |value| json!(value)),
@@ -85,6 +84,7 @@ impl Config {
             }),
             of("operator.sandbox_enabled", &operator.sandbox_enabled, |value| json!(value)),
         ]);
+        shown.extend(self.serve_entries());
         KEYS.iter()
             .filter_map(|key| {
                 let (value, origin) = shown.remove(key.path)?;
@@ -94,7 +94,7 @@ impl Config {
     }
 }
 
-fn of<T>(
+pub(super) fn of<T>(
     key: &'static str,
     sourced: &Sourced<T>,
     show: impl FnOnce(&T) -> Value,

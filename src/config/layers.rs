@@ -23,7 +23,7 @@ const fn key(path: &'static str) -> Key {
 
 /// Every key, in the order in which they are shown. `OPENAI_API_KEY` is missing on purpose: whether
 /// it counts depends on the address.
-pub(super) const KEYS: [Key; 20] = [
+pub(super) const KEYS: [Key; 42] = [
     Key { standard: Some("OPENAI_BASE_URL"), ..key("judge.base_url") },
     Key { standard: Some("OPENAI_MODEL"), ..key("judge.model") },
     Key { environment_only: true, ..key("judge.api_key") },
@@ -44,10 +44,37 @@ pub(super) const KEYS: [Key; 20] = [
     key("operator.human_only"),
     key("operator.catalogue"),
     key("operator.sandbox_enabled"),
+    key("server.listen"),
+    key("server.max_body"),
+    key("server.max_headers"),
+    key("server.max_header_bytes"),
+    key("server.header_timeout"),
+    key("server.body_timeout"),
+    key("server.max_connections"),
+    key("server.stop_timeout"),
+    key("store.url"),
+    key("store.connections"),
+    key("store.root_certificates"),
+    key("keys.file"),
+    Key { environment_only: true, ..key("keys.root") },
+    key("approvals.pending_for"),
+    key("approvals.max_pending_for"),
+    key("approvals.start_within"),
+    key("approvals.max_polls_per_token"),
+    key("retention.inputs"),
+    key("retention.records"),
+    key("events.webhook_url"),
+    Key { environment_only: true, ..key("events.webhook_secret") },
+    Key { environment_only: true, ..key("metrics.token") },
 ];
 
-/// Variables that begin like this are ours, and unknown ones among them are mistakes.
-const OUR_VARIABLES: [&str; 2] = ["APPROVER_JUDGE_", "APPROVER_OPERATOR_"];
+/// Whether a variable begins like those of a section: unknown ones among them are mistakes.
+fn is_ours(name: &str) -> bool {
+    KEYS.iter().any(|key| {
+        let section = key.path.split('.').next().unwrap_or_default();
+        name.starts_with(&format!("{}_", variable(section)))
+    })
+}
 
 /// The environment variable of a key.
 pub(super) fn variable(path: &str) -> String {
@@ -173,7 +200,7 @@ impl Layers {
 
     fn read_variables(&mut self, environment: &BTreeMap<String, String>) {
         for (name, text) in environment {
-            if !OUR_VARIABLES.iter().any(|ours| name.starts_with(ours)) || text.is_empty() {
+            if text.is_empty() || !is_ours(name) {
                 continue;
             }
             let origin = Origin::Environment(name.clone());

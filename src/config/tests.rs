@@ -100,6 +100,26 @@ fn every_key_can_be_set_everywhere() {
             r#"[{"name":"Read","class":"read","human_only":false},{"name":"Pay","class":"destructive","human_only":true}]"#,
         ),
         ("operator.sandbox_enabled", "true", "true", "true"),
+        ("server.listen", r#""[::]:9000""#, "[::]:9000", r#""[::]:9000""#),
+        ("server.max_body", r#""512 KiB""#, "524288", r#""512 KiB""#),
+        ("server.max_body", "8388608", "8 MiB", r#""8 MiB""#),
+        ("server.max_headers", "64", "64", "64"),
+        ("server.max_header_bytes", r#""16 KiB""#, "16KiB", r#""16 KiB""#),
+        ("server.header_timeout", r#""5s""#, "5s", r#""5s""#),
+        ("server.body_timeout", r#""100ms""#, "100ms", r#""100ms""#),
+        ("server.max_connections", "9", "9", "9"),
+        ("server.stop_timeout", r#""20s""#, "20s", r#""20s""#),
+        ("store.url", r#""sqlite:/var/a.db""#, "sqlite:/var/a.db", r#""sqlite:/var/a.db""#),
+        ("store.url", r#""postgres://a@b/c""#, "postgres://a@b/c", r#""********""#),
+        ("store.connections", "3", "3", "3"),
+        ("store.root_certificates", r#""/etc/ca.pem""#, "/etc/ca.pem", r#""/etc/ca.pem""#),
+        ("keys.file", r#""/etc/keys""#, "/etc/keys", r#""/etc/keys""#),
+        ("approvals.pending_for", r#""2h""#, "2h", r#""2h""#),
+        ("approvals.max_pending_for", r#""48h""#, "48h", r#""2d""#),
+        ("approvals.start_within", r#""1m""#, "1m", r#""1m""#),
+        ("approvals.max_polls_per_token", "7", "7", "7"),
+        ("retention.inputs", r#""7days""#, "7d", r#""7d""#),
+        ("retention.records", r#""90d""#, "90d", r#""90d""#),
     ];
     for (key, toml, text, expected) in rows {
         let (section, name) = key.split_once('.').unwrap();
@@ -116,7 +136,14 @@ fn every_key_can_be_set_everywhere() {
     let tried: std::collections::BTreeSet<&str> = rows.iter().map(|row| row.0).collect();
     let untried: Vec<&str> =
         KEYS.iter().map(|key| key.path).filter(|path| !tried.contains(path)).collect();
-    assert_eq!(untried, ["judge.api_key"], "which has tests of its own");
+    let elsewhere = [
+        "judge.api_key",
+        "keys.root",
+        "events.webhook_url",
+        "events.webhook_secret",
+        "metrics.token",
+    ];
+    assert_eq!(untried, elsewhere, "which have tests of their own");
 }
 
 #[test]
@@ -348,4 +375,101 @@ fn all_else_in_a_file_that_was_only_found_counts() {
     let file = "[judge]\nbase_url = \"https://judge.example/v1\"\n";
     let own = ("APPROVER_JUDGE_BASE_URL", "https://own.example/v1");
     assert!(check_unnamed_file(&good(file, &[key, own], &[])).is_ok());
+}
+
+#[test]
+fn what_nobody_sets_of_the_service() {
+    let config = good("", &[], &[]);
+    assert_eq!(config.limits(), crate::service::Limits::default());
+    assert_eq!(config.stop_timeout(), Duration::from_secs(45));
+    for (key, value) in [
+        ("server.listen", r#""127.0.0.1:8080""#),
+        ("server.max_body", r#""8 MiB""#),
+        ("store.url", r#""sqlite:approver.db""#),
+        ("approvals.pending_for", r#""1d""#),
+        ("approvals.max_pending_for", r#""7d""#),
+        ("retention.inputs", r#""30d""#),
+        ("retention.records", r#""365d""#),
+        ("keys.root", "null"),
+    ] {
+        assert_eq!(shown(&config, key).0, value, "{key}");
+    }
+}
+
+#[test]
+fn secrets_of_the_service_come_from_the_environment_and_are_masked() {
+    let planted = "PLANTED-0123456789";
+    let environment = [
+        ("APPROVER_KEYS_ROOT", "k1:PLANTED"),
+        ("APPROVER_EVENTS_WEBHOOK_URL", "https://a.example/hook"),
+        ("APPROVER_EVENTS_WEBHOOK_SECRET", planted),
+        ("APPROVER_METRICS_TOKEN", planted),
+        ("APPROVER_STORE_URL", "postgres://a:PLANTED@b/c"),
+    ];
+    let config = good("", &environment, &[]);
+    for (key, value) in [
+        ("keys.root", r#""********""#),
+        ("events.webhook_url", r#""https://a.example/hook""#),
+        ("events.webhook_secret", r#""********""#),
+        ("metrics.token", r#""********""#),
+        ("store.url", r#""********""#),
+    ] {
+        assert_eq!(shown(&config, key).0, value, "{key}");
+    }
+    assert!(!format!("{config:?}").contains("PLANTED"));
+    for (section, name) in [("keys", "root"), ("events", "webhook_secret"), ("metrics", "token")] {
+        let text = bad(&format!("[{section}]\n{name} = \"{planted}\""), &[], &[]);
+        assert!(text.contains("environment only") && !text.contains("PLANTED"), "{text}");
+    }
+    let text = bad("[store]\nurl = \"postgres://a:PLANTED@b/c\"", &[], &[]);
+    assert!(text.contains("APPROVER_STORE_URL") && !text.contains("PLANTED"), "{text}");
+}
+
+#[test]
+fn what_is_wrong_with_the_service_comes_at_once() {
+    let text = bad(
+        "[server]\nlisten = \"here\"\nmax_body = \"9 GB\"\nheader_timeout = \"1ms\"\n\
+         [store]\nurl = \"mysql://PLANTED\"\n\
+         [approvals]\npending_for = \"48h\"\nmax_pending_for = \"24h\"\nstart_within = \"2h\"\n\
+         [retention]\ninputs = \"400d\"\n\
+         [events]\nwebhook_url = \"http://a.example\"\n",
+        &[("APPROVER_METRICS_TOKEN", "PLANTED"), ("APPROVER_SERVER_PORT", "1")],
+        &["keys.file=a"],
+    );
+    for key in [
+        "`server.listen`",
+        "`server.max_body`",
+        "`server.header_timeout`",
+        "`store.url`",
+        "`approvals.pending_for`",
+        "`approvals.start_within`",
+        "`retention.inputs`",
+        "`events.webhook_url`",
+        "`metrics.token`",
+        "`APPROVER_SERVER_PORT`",
+    ] {
+        assert!(text.contains(key), "{key}\n{text}");
+    }
+    assert!(!text.contains("PLANTED"), "{text}");
+    let both = bad("", &[("APPROVER_KEYS_ROOT", "k:a"), ("APPROVER_KEYS_FILE", "a")], &[]);
+    assert!(both.contains("`keys.root`"), "{both}");
+}
+
+#[test]
+fn a_file_that_was_only_found_opens_and_keeps_nothing() {
+    let file = "[server]\nlisten = \"0.0.0.0:80\"\nmax_body = 2048\n[store]\nurl = \"sqlite:a\"\n\
+                [keys]\nfile = \"a\"\n[approvals]\nstart_within = \"1h\"\n\
+                [retention]\nrecords = \"60d\"\n";
+    let config = good(file, &[], &[]);
+    let text = check_unnamed_file(&config).unwrap_err().to_string();
+    for key in [
+        "`server.listen`",
+        "`store.url`",
+        "`keys.file`",
+        "`approvals.start_within`",
+        "`retention.records`",
+    ] {
+        assert!(text.contains(key), "{key}\n{text}");
+    }
+    assert!(!text.contains("`server.max_body`"), "{text}");
 }

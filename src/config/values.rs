@@ -31,14 +31,14 @@ pub(super) struct Invalid {
     pub(super) hint: Option<String>,
 }
 
-type Parsed<T> = Result<T, Invalid>;
+pub(super) type Parsed<T> = Result<T, Invalid>;
 
-fn invalid(text: impl Into<String>) -> Invalid {
+pub(super) fn invalid(text: impl Into<String>) -> Invalid {
     Invalid { text: text.into(), hint: None }
 }
 
 impl Invalid {
-    fn hint(mut self, hint: impl Into<String>) -> Self {
+    pub(super) fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
         self
     }
@@ -181,7 +181,12 @@ pub(super) fn temperature(raw: &Raw) -> Parsed<Option<f32>> {
         .ok_or_else(|| invalid("is not a number from 0 to 2"))
 }
 
+/// A deadline.
 pub(super) fn duration(raw: &Raw) -> Parsed<Duration> {
+    duration_within(raw, Duration::from_millis(1)..=LONGEST_DEADLINE)
+}
+
+pub(super) fn duration_within(raw: &Raw, range: RangeInclusive<Duration>) -> Parsed<Duration> {
     let form = "write a number with its unit, such as `10s` or `1m 30s`";
     if matches!(raw, Raw::Toml(toml::Value::Integer(_) | toml::Value::Float(_))) {
         return Err(invalid("has no unit").hint(form));
@@ -189,10 +194,22 @@ pub(super) fn duration(raw: &Raw) -> Parsed<Duration> {
     let text = text(raw)?;
     let duration = humantime::parse_duration(&text)
         .map_err(|_error| invalid(format!("{} is not a duration", quoted(&text))).hint(form))?;
-    if duration < Duration::from_millis(1) || duration > LONGEST_DEADLINE {
-        return Err(invalid(format!("{} is not between 1ms and 1h", quoted(&text))));
+    if !range.contains(&duration) {
+        let (least, most) = (shown_duration(*range.start()), shown_duration(*range.end()));
+        return Err(invalid(format!("{} is not between {least} and {most}", quoted(&text))));
     }
     Ok(duration)
+}
+
+/// A duration as settings write it; whole days as such, because `humantime` would count months.
+pub(super) fn shown_duration(duration: Duration) -> String {
+    let day = 24 * 3_600;
+    match duration.as_secs() {
+        whole if duration.subsec_nanos() == 0 && whole > 0 && whole % day == 0 => {
+            format!("{}d", whole / day)
+        }
+        _ => humantime::format_duration(duration).to_string(),
+    }
 }
 
 pub(super) fn structured_output(raw: &Raw) -> Parsed<StructuredOutput> {

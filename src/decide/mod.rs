@@ -28,6 +28,7 @@ pub mod provenance;
 pub mod reason;
 pub mod request;
 pub mod state;
+mod stricter;
 pub mod text;
 pub mod verdict;
 pub mod walk;

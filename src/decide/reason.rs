@@ -119,6 +119,15 @@ pub enum Unsupported {
 }
 
 impl Reason {
+    /// The gates, in their order; [`Reason::is_gate`] holds for these alone.
+    pub const GATES: [Self; 5] = [
+        Self::Destructive,
+        Self::HumanOnly,
+        Self::BuiltinWrite,
+        Self::Unclassified,
+        Self::NotDeclaredHarmless,
+    ];
+
     /// The stable code, `pause_reason` on the wire.
     #[must_use]
     pub fn code(&self) -> &'static str {

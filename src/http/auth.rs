@@ -5,7 +5,7 @@ use axum::http::header::AUTHORIZATION;
 use axum::http::request::Parts;
 
 use super::Doors;
-use crate::service::{Code, Refusal, keys};
+use crate::service::{Code, Poller, Refusal, keys};
 use crate::store::{Token, TokenKind};
 
 /// Bytes of a token that may be one of ours.
@@ -16,6 +16,8 @@ const MAX_TOKEN: usize = 256;
 pub struct Caller {
     /// The token.
     pub token: Token,
+    /// SHA-256 of its bytes, by which it is looked up again.
+    hash: [u8; 32],
 }
 
 impl Caller {
@@ -23,6 +25,12 @@ impl Caller {
     #[must_use]
     pub fn organisation(&self) -> &str {
         &self.token.organisation
+    }
+
+    /// The caller as one who waits for a change, and is looked up again before it is answered.
+    #[must_use]
+    pub fn poller(&self) -> Poller<'_> {
+        Poller { token: &self.token, hash: self.hash }
     }
 
     /// Lets callers pass whose token is of a kind that `may` names.
@@ -42,19 +50,24 @@ impl FromRequestParts<Doors> for Caller {
     type Rejection = Refusal;
 
     async fn from_request_parts(parts: &mut Parts, doors: &Doors) -> Result<Self, Refusal> {
-        let header = parts.headers.get(AUTHORIZATION).and_then(|header| header.to_str().ok());
-        let token = header.and_then(bearer).filter(|token| token.len() <= MAX_TOKEN);
-        let token = match token {
-            Some(token) => doors.service.store.token_by_hash(keys::token_hash(token)).await?,
+        let hash = bearer_token(parts).map(keys::token_hash);
+        let token = match hash {
+            Some(hash) => doors.service.store.token_by_hash(hash).await?,
             None => None,
         };
-        token.map(|token| Self { token }).ok_or_else(|| {
+        token.zip(hash).map(|(token, hash)| Self { token, hash }).ok_or_else(|| {
             Refusal::new(
                 Code::Unauthenticated,
                 "A bearer token that works is required: `Authorization: Bearer …`.",
             )
         })
     }
+}
+
+/// The bearer token of a request, where it has one that may be one of ours.
+pub(super) fn bearer_token(parts: &Parts) -> Option<&str> {
+    let header = parts.headers.get(AUTHORIZATION).and_then(|header| header.to_str().ok());
+    header.and_then(bearer).filter(|token| token.len() <= MAX_TOKEN)
 }
 
 /// A caller with a token of kind `gateway`; every other kind is refused before the body is read.

@@ -7,14 +7,12 @@ use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
+use tokio::time::timeout;
 
-use super::Doors;
+use super::{Doors, Settings};
 use crate::decide::json::{self, Json};
 use crate::decide::walk::{Members, Problem, duplicates};
 use crate::service::{Code, Refusal};
-
-/// Bytes of a body.
-pub const MAX_BODY: usize = 8 * 1024 * 1024;
 
 /// A body's text, which is JSON by its own word.
 #[derive(Debug, Clone)]
@@ -30,10 +28,14 @@ impl FromRequest<Doors> for JsonText {
             let text = "The body must be `Content-Type: application/json`.";
             return Err(Refusal::new(Code::UnsupportedMediaType, text).at("Content-Type"));
         }
-        let bytes = Bytes::from_request(request, doors).await.map_err(|rejection| {
+        let Settings { max_body, body_timeout, .. } = *doors.settings;
+        let arrived = timeout(body_timeout, Bytes::from_request(request, doors)).await;
+        let arrived = arrived.map_err(|_elapsed| {
+            Refusal::new(Code::RequestTimeout, "The body did not arrive in time.")
+        })?;
+        let bytes = arrived.map_err(|rejection| {
             if rejection.status() == StatusCode::PAYLOAD_TOO_LARGE {
-                let most = MAX_BODY / (1024 * 1024);
-                Refusal::new(Code::BodyTooLarge, format!("A body has at most {most} MiB."))
+                Refusal::new(Code::BodyTooLarge, format!("A body has at most {max_body} bytes."))
             } else {
                 Refusal::invalid("$", "The body did not arrive in full.")
             }

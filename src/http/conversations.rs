@@ -2,13 +2,14 @@
 //! surface.
 
 use axum::Router;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::routing::get;
 use serde::Serialize;
 
 use super::Doors;
 use super::auth::{Caller, Gateway};
 use super::body::Answer;
+use super::parameters::Segments;
 use crate::service::Refusal;
 use crate::store::TokenKind;
 
@@ -46,7 +47,7 @@ struct Deleted {
 async fn read(
     State(doors): State<Doors>,
     caller: Caller,
-    Path(id): Path<String>,
+    Segments(id): Segments<String>,
 ) -> Result<Answer<Conversation>, Refusal> {
     caller.need(|kind| matches!(kind, TokenKind::Gateway { .. } | TokenKind::Operator))?;
     let found = doors.service.conversations(caller.organisation(), &id).await?;
@@ -62,7 +63,7 @@ async fn read(
 async fn delete(
     State(doors): State<Doors>,
     Gateway(caller): Gateway,
-    Path(id): Path<String>,
+    Segments(id): Segments<String>,
 ) -> Result<Answer<Deleted>, Refusal> {
     let cancelled = doors.service.delete_conversation(caller.organisation(), &id).await?;
     let cancelled = cancelled.into_iter().map(|approval| approval.facts.id).collect();

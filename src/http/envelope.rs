@@ -1,14 +1,17 @@
 //! One form of errors: `{"error":{"type","code","message","param"?,"detail"?,"request_id"}}`, and
 //! `X-Request-ID` on every answer.
 
+use std::time::Instant;
+
 use axum::body::Body;
-use axum::extract::Request;
+use axum::extract::{MatchedPath, Request, State};
 use axum::http::header::{CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
-use axum::http::{HeaderName, HeaderValue, StatusCode};
+use axum::http::{HeaderName, HeaderValue, Method, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use serde_json::json;
 
+use super::Doors;
 use crate::service::{Code, Refusal, ids};
 
 const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
@@ -25,15 +28,28 @@ impl IntoResponse for Refusal {
 
 /// Gives the request an id, which its answer carries in a header and, when it is an error, in its
 /// body.
-pub(super) async fn name_request(request: Request, next: Next) -> Response {
-    let id = ids::uuid();
+pub(super) async fn name_request(
+    State(doors): State<Doors>,
+    request: Request,
+    next: Next,
+) -> Response {
+    let (id, start) = (ids::uuid(), Instant::now());
+    let method = request.method().clone();
+    // The template, never the path: ids, names and parameters stay out of logs and metrics.
+    let route = request.extensions().get::<MatchedPath>().cloned();
     let mut response = next.run(request).await;
     if let Some(refusal) = response.extensions_mut().remove::<Refusal>() {
         write(&mut response, &refusal, &id);
     }
-    if let Ok(id) = HeaderValue::from_str(&id) {
-        response.headers_mut().insert(X_REQUEST_ID, id);
+    if let Ok(value) = HeaderValue::from_str(&id) {
+        response.headers_mut().insert(X_REQUEST_ID, value);
     }
+    let (status, time) = (response.status().as_u16(), start.elapsed());
+    let route = route.as_ref().map_or("unknown", MatchedPath::as_str);
+    let method = known_method(&method);
+    doors.service.metrics.answered(method, route, status, time);
+    let ms = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+    tracing::info!(method, route, status, ms, request_id = id, "answered");
     response
 }
 
@@ -59,6 +75,20 @@ fn write(response: &mut Response, refusal: &Refusal, id: &str) {
     }
     if status(*code) == StatusCode::UNAUTHORIZED {
         headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+    }
+}
+
+/// A method that nobody registered is a stranger's text.
+fn known_method(method: &Method) -> &'static str {
+    match *method {
+        Method::DELETE => "DELETE",
+        Method::GET => "GET",
+        Method::HEAD => "HEAD",
+        Method::OPTIONS => "OPTIONS",
+        Method::PATCH => "PATCH",
+        Method::POST => "POST",
+        Method::PUT => "PUT",
+        _ => "other",
     }
 }
 

@@ -22,12 +22,18 @@ async fn healthz() -> Response {
 /// The store answers and its tables are ours. Without a judge every call waits for a person, and
 /// that is a state to work in.
 async fn readyz(State(doors): State<Doors>) -> Response {
-    let ready = doors.service.store.ready().await.is_ok();
+    let stopping = doors.service.running.is_stopping();
+    let store = doors.service.store.ready().await.is_ok();
+    let ready = store && !stopping;
     let judge = doors.service.automatic_approval.is_ok();
     let status = if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
     let body = json!({
-        "status": if ready { "ok" } else { "unavailable" },
-        "store": if ready { "ok" } else { "unavailable" },
+        "status": match (ready, stopping) {
+            (true, _) => "ok",
+            (false, true) => "stopping",
+            (false, false) => "unavailable",
+        },
+        "store": if store { "ok" } else { "unavailable" },
         "judge": if judge { "configured" } else { "none" },
     });
     (status, Answer(body)).into_response()

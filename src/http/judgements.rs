@@ -5,13 +5,13 @@ mod answer;
 use std::time::Duration;
 
 use axum::Router;
-use axum::extract::{DefaultBodyLimit, State};
+use axum::extract::State;
 use axum::routing::post;
 
 use self::answer::Results;
 use super::Doors;
 use super::auth::Gateway;
-use super::body::{Answer, JsonText, MAX_BODY, invalid};
+use super::body::{Answer, JsonText, invalid};
 use super::idempotency::IdempotencyKey;
 use crate::decide::digest;
 use crate::decide::request::Door;
@@ -27,8 +27,7 @@ const ENDPOINT: &str = "judgements";
 const LARGE: usize = 64 * 1024;
 
 pub(super) fn routes() -> Router<Doors> {
-    let judge = post(judge).layer(DefaultBodyLimit::max(MAX_BODY));
-    Router::new().route("/v1/judgements", judge)
+    Router::new().route("/v1/judgements", post(judge))
 }
 
 async fn judge(
@@ -103,6 +102,8 @@ fn request(
         conversation,
         tools,
         calls,
+        stricter: None,
+        echo: None,
         bytes,
     })
 }

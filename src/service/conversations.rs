@@ -28,6 +28,8 @@ impl Service {
         id: &str,
     ) -> Result<Vec<Approval>, Refusal> {
         let cancelled = self.store.delete_conversation(organisation, id, self.now()).await?;
-        cancelled.ok_or_else(|| Refusal::not_found("conversation"))
+        let cancelled = cancelled.ok_or_else(|| Refusal::not_found("conversation"))?;
+        self.tell_ended(&cancelled);
+        Ok(cancelled)
     }
 }

@@ -20,3 +20,9 @@ pub fn token() -> String {
 pub fn uuid() -> String {
     Uuid::new_v4().hyphenated().to_string()
 }
+
+/// A new event's id.
+#[must_use]
+pub fn event() -> String {
+    format!("evt_{}", Uuid::now_v7().simple())
+}

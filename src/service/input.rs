@@ -32,6 +32,9 @@ pub struct SealedInput {
     pub evidence: Vec<Quote>,
     /// What the judge was shown; `None` when it was not asked.
     pub prompt: Option<Shown>,
+    /// For the approval protocol: the rest of the request, which is echoed exactly.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub aap: Option<Echo>,
     /// The key that it is sealed under; it stands beside the document, not in it.
     #[serde(skip)]
     pub key_id: String,
@@ -42,6 +45,24 @@ impl std::fmt::Debug for SealedInput {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter.debug_struct("SealedInput").field("key_id", &self.key_id).finish_non_exhaustive()
     }
+}
+
+/// A request of the approval protocol, beside its arguments.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Echo {
+    /// The tool.
+    pub tool: String,
+    /// The MCP server's alias.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub server: Option<String>,
+    /// The decision window, as it was asked for.
+    pub timeout: String,
+    /// What the agent says for itself: a claim.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent_reasoning: Option<String>,
+    /// The context's exact text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub context: Option<String>,
 }
 
 /// Where an argument's value was first seen.
@@ -118,6 +139,7 @@ impl SealedInput {
             provenance: provenance.collect(),
             evidence: evidence.collect(),
             prompt,
+            aap: None,
             key_id: String::new(),
         }
     }

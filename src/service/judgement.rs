@@ -7,6 +7,7 @@
 
 mod attempt;
 mod outcome;
+mod stricter;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,9 +15,13 @@ use std::time::Duration;
 use serde_json::json;
 use tokio::time::{Instant, timeout};
 
+pub use self::stricter::{EscalationLimit, Stricter};
+
+use self::stricter::InForce;
+use super::input::Echo;
 use super::versions::LoadedVersion;
 use super::{Code, Refusal, Service, definitions};
-use crate::decide::policy::Mode;
+use crate::decide::policy::{Mode, Modes};
 use crate::decide::request::{Call, Conversation, Door, Request, Tool};
 use crate::decide::state::ToolIdentity;
 use crate::decide::{Reserve, call_digest, digest, reserve};
@@ -67,6 +72,10 @@ pub struct JudgementRequest {
     pub tools: Vec<Tool>,
     /// The calls, in call order; no two share an id.
     pub calls: Vec<Call>,
+    /// What the approval protocol's door adds.
+    pub stricter: Option<Stricter>,
+    /// What the approval protocol echoes; it is sealed with the arguments.
+    pub echo: Option<Echo>,
     /// Bytes that the request came in: a large one is looked through on a thread of its own.
     pub bytes: usize,
 }
@@ -209,6 +218,8 @@ struct Work {
     conversation: Conversation,
     tools: Vec<Tool>,
     calls: Vec<Call>,
+    stricter: Option<InForce>,
+    echo: Option<Echo>,
     bytes: usize,
 }
 
@@ -220,7 +231,16 @@ impl Work {
         pending_for: Duration,
         arrived: Instant,
     ) -> Self {
-        let JudgementRequest { door, user, conversation, tools, calls, bytes, .. } = request;
+        let JudgementRequest { door, user, conversation, tools, calls, echo, bytes, .. } = request;
+        let (modes, mode, stricter) = match request.stricter {
+            None => (version.modes(), request.mode, None),
+            Some(stricter) => {
+                let in_force = stricter.in_force(&version, &calls);
+                let modes = Modes { offered: Mode::ALL.to_vec(), default: in_force.mode };
+                (modes, ModeChoice::Default, Some(in_force))
+            }
+        };
+        let window = stricter.as_ref().and_then(|stricter| stricter.escalations);
         let content = &version.content;
         let settings = service.approver.settings();
         let policy = content.policy.as_ref();
@@ -236,15 +256,28 @@ impl Work {
             conversation: request.conversation_id,
             turn: request.turn,
             continues: request.continues,
-            mode: request.mode,
-            modes: version.modes(),
+            mode,
+            modes,
             calls: calls.iter().map(|call| begin_call(&version, &tools, call)).collect(),
             tools: met(&version, &tools, &calls),
             reserve: Reserved { judged, sandbox_calls, sandbox_seconds },
+            escalations_after: window.map(|limit| service.now().minus(limit.within)),
             now: service.now(),
             lease: service.approver.timing().request + LEASE_SLACK,
         };
-        Self { arrived, begin, version, user, pending_for, conversation, tools, calls, bytes }
+        Self {
+            arrived,
+            begin,
+            version,
+            user,
+            pending_for,
+            conversation,
+            tools,
+            calls,
+            stricter,
+            echo,
+            bytes,
+        }
     }
 
     /// Takes the texts for one plan; [`Work::put_back`] returns them.

@@ -86,6 +86,8 @@ pub enum Part {
     Input,
     /// What the call answered.
     Output,
+    /// An instance's signing secret; its id stands in the approval's place.
+    SigningSecret,
 }
 
 impl Part {
@@ -93,6 +95,7 @@ impl Part {
         match self {
             Self::Input => "input",
             Self::Output => "output",
+            Self::SigningSecret => "signing secret",
         }
     }
 }
@@ -245,16 +248,6 @@ impl KeyRing {
         Ok(plain)
     }
 
-    /// A new random token of a kind. It is told once and kept nowhere.
-    ///
-    /// # Errors
-    /// The machine gives no random numbers.
-    pub fn new_token(&self, kind: &str) -> Result<String, KeyError> {
-        let mut secret = [0; TOKEN_BYTES];
-        self.random.fill(&mut secret).map_err(|_| KeyError::Random)?;
-        Ok(token_text(kind, &secret))
-    }
-
     /// The token of an instance of the approval protocol: the same for the same nonce, so that a
     /// provisioning request that is repeated gets the same answer, under the key of that id.
     #[must_use]
@@ -263,6 +256,16 @@ impl KeyRing {
         let tag = hmac::sign(&key.mac_key("tokens"), &length_prefixed(&[instance, nonce]));
         Some(token_text("instance", tag.as_ref()))
     }
+}
+
+/// A new random token of a kind. It is told once and kept nowhere.
+///
+/// # Errors
+/// The machine gives no random numbers.
+pub fn new_token(kind: &str) -> Result<String, KeyError> {
+    let mut secret = [0; TOKEN_BYTES];
+    SystemRandom::new().fill(&mut secret).map_err(|_| KeyError::Random)?;
+    Ok(token_text(kind, &secret))
 }
 
 /// SHA-256 of a token: all that is stored of it.
@@ -459,9 +462,9 @@ mod tests {
     #[test]
     fn tokens_are_new_or_derived() {
         let ring = ring(&["a"]);
-        let token = ring.new_token("operator").unwrap();
+        let token = new_token("operator").unwrap();
         assert!(token.starts_with("approver_operator_"));
-        assert_ne!(token, ring.new_token("operator").unwrap());
+        assert_ne!(token, new_token("operator").unwrap());
         let derived = ring.instance_token("a", "instance", "nonce").unwrap();
         assert_eq!(ring.instance_token("a", "instance", "nonce"), Some(derived.clone()));
         assert_ne!(ring.instance_token("a", "instanc", "enonce"), Some(derived));

@@ -10,20 +10,42 @@ use std::time::{Duration, SystemTime};
 use crate::decide::verdict::JudgeFailure;
 use crate::store::{Store, Timestamp};
 
+pub mod aap;
+mod agents;
+pub mod approvals;
 mod approver;
+mod automatic_approval;
+pub mod claim;
 mod conversations;
+pub mod decision;
 pub mod definitions;
+pub mod events;
+pub mod housekeeping;
 pub mod ids;
 pub mod input;
 pub mod judgement;
 pub mod keys;
+mod metrics;
+pub mod names;
+mod person;
+mod polls;
 mod refusal;
+mod running;
+mod stale;
+pub mod tokens;
+pub mod turn_decision;
 pub mod versions;
 
+pub use agents::Put;
 pub use approver::{Approver, Judged, Timing};
+pub use metrics::{Counted, Metrics};
+pub use polls::{MAX_WAIT, Poller};
 pub use refusal::{Code, Refusal, Type};
+pub use running::{Running, Work};
 
+use events::Events;
 use keys::KeyRing;
+use polls::Polls;
 use versions::Versions;
 
 /// Times and limits of approvals.
@@ -35,6 +57,9 @@ pub struct Limits {
     pub max_pending_for: Duration,
     /// How long after its approval a call may start; 5 minutes unless configured.
     pub start_within: Duration,
+    /// Requests of one token that may wait for a change at once, in this process; 1,000 unless
+    /// configured.
+    pub polls_per_token: u32,
 }
 
 impl Default for Limits {
@@ -43,6 +68,7 @@ impl Default for Limits {
             pending_for: Duration::from_secs(24 * 3600),
             max_pending_for: Duration::from_secs(168 * 3600),
             start_within: Duration::from_secs(300),
+            polls_per_token: 1_000,
         }
     }
 }
@@ -61,6 +87,8 @@ pub struct Parts {
     pub keys: KeyRing,
     /// Times and limits.
     pub limits: Limits,
+    /// For tests alone: whether a receiver of notifications may be on this machine, without TLS.
+    pub allow_loopback_webhooks: bool,
     /// Tells the time.
     pub clock: Clock,
 }
@@ -109,7 +137,16 @@ pub struct Service {
     pub keys: KeyRing,
     /// Times and limits.
     pub limits: Limits,
+    pub(in crate::service) allow_loopback_webhooks: bool,
+    verifications: aap::Verifications,
+    /// What is counted.
+    pub metrics: Metrics,
+    /// What runs right now.
+    pub running: Running,
+    /// Where events go.
+    pub events: Events,
     versions: Versions,
+    polls: Polls,
     clock: Clock,
 }
 
@@ -117,8 +154,15 @@ impl Service {
     /// Puts the parts together. Nothing runs yet.
     #[must_use]
     pub fn new(parts: Parts) -> Self {
-        let Parts { store, approver, automatic_approval, sandbox_enabled, keys, limits, clock } =
+        let Parts { store, approver, automatic_approval, sandbox_enabled, keys, limits, .. } =
             parts;
+        let Parts { allow_loopback_webhooks, clock, .. } = parts;
+        if allow_loopback_webhooks {
+            tracing::warn!(
+                "FOR TESTS ONLY: notifications may go to this machine, and without TLS; whoever may \
+                 provision an instance reaches every service on it"
+            );
+        }
         Self {
             store,
             approver,
@@ -126,9 +170,21 @@ impl Service {
             sandbox_enabled,
             keys,
             limits,
+            allow_loopback_webhooks,
+            verifications: aap::Verifications::default(),
+            metrics: Metrics::default(),
+            running: Running::default(),
+            events: Events::to_log(),
             versions: Versions::default(),
+            polls: Polls::default(),
             clock,
         }
+    }
+
+    /// The same with another receiver of events.
+    #[must_use]
+    pub fn with_events(self, events: Events) -> Self {
+        Self { events, ..self }
     }
 
     /// Now.

@@ -19,7 +19,7 @@ pub struct Refusal {
 /// Kinds of refusals by their HTTP status, as the Agent Approval Protocol names them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Type {
-    /// 400, 405, 411, 413, 415, 422, 431.
+    /// 400, 405, 408, 411, 413, 415, 422, 431.
     InvalidRequest,
     /// 401.
     Authentication,
@@ -99,6 +99,10 @@ codes! {
     ApprovalHmacMismatch = "approval_hmac_mismatch", 400;
     /// In plan mode only a read may be approved.
     ConversationInPlanMode = "conversation_in_plan_mode", 400;
+    /// The receiver's address is no `https` address.
+    InvalidWebhookUrl = "invalid_webhook_url", 400;
+    /// Only webhooks deliver.
+    UnsupportedDeliveryType = "unsupported_delivery_type", 400;
     /// No token, or none that works.
     Unauthenticated = "unauthenticated", 401;
     /// The token is of another kind.
@@ -113,10 +117,9 @@ codes! {
     CallConflict = "call_conflict", 409;
     /// The conversation was deleted.
     ConversationDeleted = "conversation_deleted", 409;
-    /// Somebody decided first; `detail` has `status` and `decided_by`.
+    /// Somebody decided first; `detail` has `status` and `decided_by`. Or a continuation carried the
+    /// turn's decisions before; `detail` has `continuation_id`.
     ApprovalAlreadyDecided = "approval_already_decided", 409;
-    /// A continuation carried the turn's decisions; `detail` has `continuation_id`.
-    TurnAlreadyContinued = "turn_already_continued", 409;
     /// Another key has the permission to run the call.
     AlreadyClaimed = "already_claimed", 409;
     /// Nobody approved it.
@@ -129,14 +132,30 @@ codes! {
     NotClaimed = "not_claimed", 409;
     /// There is a report already.
     ExecutionAlreadyReported = "execution_already_reported", 409;
+    /// The request ended before it could be cancelled.
+    AlreadyTerminal = "already_terminal", 409;
+    /// Another key has the permission to run the request's call.
+    AlreadyConsumed = "already_consumed", 409;
+    /// Nobody consumed the request, so its call cannot have run.
+    NotConsumed = "not_consumed", 409;
+    /// Another outcome was reported.
+    OutcomeConflict = "outcome_conflict", 409;
+    /// What the key made was deleted.
+    InstanceDeleted = "instance_deleted", 409;
     /// A version is stored under that name, with other content.
     VersionExists = "version_exists", 409;
     /// A channel and a version may not share a name.
     NameTaken = "name_taken", 409;
+    /// A working token of the kind has the name.
+    TokenExists = "token_exists", 409;
+    /// The body did not arrive in time.
+    RequestTimeout = "request_timeout", 408;
     /// The body is larger than the limit.
     BodyTooLarge = "body_too_large", 413;
     /// The body is not `application/json`.
     UnsupportedMediaType = "unsupported_media_type", 415;
+    /// The receiver did not answer the challenge.
+    WebhookVerificationFailed = "webhook_verification_failed", 422;
     /// Too many requests of this token; `Retry-After` says when to come again.
     RateLimited = "rate_limited", 429;
     /// A bug.

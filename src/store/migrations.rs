@@ -8,8 +8,10 @@ pub(super) struct Migration {
 }
 
 /// All of them, in order.
-pub(super) const MIGRATIONS: [Migration; 1] =
-    [Migration { version: 1, text: include_str!("migrations/0001_start.sql") }];
+pub(super) const MIGRATIONS: [Migration; 2] = [
+    Migration { version: 1, text: include_str!("migrations/0001_start.sql") },
+    Migration { version: 2, text: include_str!("migrations/0002_instances.sql") },
+];
 
 /// The version of this program.
 pub(super) const HEAD: i64 = MIGRATIONS[MIGRATIONS.len() - 1].version;
@@ -24,9 +26,14 @@ impl Migration {
         // Strict tables know INTEGER and BLOB alone.
         let typed = self.text.replace("BIGINT", "INTEGER").replace("BYTEA", "BLOB");
         // What is PostgreSQL's alone goes first: it may hold comments of its own.
-        let shared = replace_between(&typed, "/*postgres*/", "/*end*/", |_| "");
+        let shared = without_postgres(&typed);
         replace_between(&shared, "/*sqlite:", "*/", |words| words)
     }
+}
+
+/// The text without what stands between `/*postgres*/` and `/*end*/`.
+pub(super) fn without_postgres(text: &str) -> String {
+    replace_between(text, "/*postgres*/", "/*end*/", |_| "")
 }
 
 /// The text with everything from `open` to `close` replaced by what `keep` makes of what stands

@@ -11,6 +11,7 @@ mod approval;
 mod decision;
 mod directory;
 mod error;
+mod instance;
 mod judgement;
 mod migrations;
 pub mod postgres;
@@ -32,6 +33,11 @@ pub use directory::{
     NewToken, PutVersion, StoredVersion, Switch, Token, TokenKind, Turn, VersionPut,
 };
 pub use error::StoreError;
+pub use instance::{
+    BeginChange, ChangeBegun, ChangeOperation, ChangeTicket, ClaimNotifications, CreateInstance,
+    Delivery, DueNotification, FinishNotification, Instance, InstanceCreated, InstanceDeleted,
+    InstanceToken, InstanceUpdated, SetInstance, UpdateInstance,
+};
 pub use judgement::{
     Begin, BeginCall, Begun, CallOutcome, Idempotency, ModeChoice, NewCallOutcome, NewOutcome,
     Record, Recorded, RecordedCall, Reserved, Ticket, ToJudge, ToolDefinition,
@@ -77,8 +83,15 @@ pub struct Sweep {
     /// Records from before this time go (`retention.records`): approvals that are not pending,
     /// other calls, turns, conversations without a newer record.
     pub records_before: Timestamp,
-    /// Idempotency keys from before this time go, and begun requests that nobody took over.
+    /// Idempotency keys from before this time go, and begun requests that nobody took over. The
+    /// keys of the approval protocol's requests stay as long as these.
     pub keys_before: Timestamp,
+    /// Whatever the times above, requests of the approval protocol stay with their inputs while they
+    /// are pending, and those that ended after this time; so do records of changed and deleted
+    /// instances (168 h).
+    pub protocol_before: Timestamp,
+    /// So do those whose notification is being delivered, or ended after this time (24 h).
+    pub deliveries_before: Timestamp,
     /// At most this many rows of each kind at once.
     pub limit: u32,
 }
@@ -127,6 +140,9 @@ pub trait Store: Send + Sync {
         organisation: &'a str,
         listing: Listing,
     ) -> Answer<'a, Vec<Approval>>;
+
+    /// How many approvals of all organisations wait for a person.
+    fn pending(&self) -> Answer<'_, u64>;
 
     /// All approvals that a turn raised, in the order of their ids.
     fn approvals_of_turn<'a>(
@@ -255,6 +271,45 @@ pub trait Store: Send + Sync {
 
     /// Every switch that somebody set in the organisation.
     fn switches<'a>(&'a self, organisation: &'a str) -> Answer<'a, Vec<Switch>>;
+
+    // --- instances of the approval protocol
+
+    /// Takes the key of a request to make or change an instance, or says why not.
+    fn begin_change(&self, change: BeginChange) -> Answer<'_, ChangeBegun>;
+
+    /// Gives a change up: its key is free again.
+    fn abandon_change(&self, ticket: ChangeTicket) -> Answer<'_, ()>;
+
+    /// Stores a new instance with its token.
+    fn create_instance(&self, instance: CreateInstance) -> Answer<'_, InstanceCreated>;
+
+    /// Changes an instance's name or receiver. Without a receiver nothing more is delivered.
+    fn update_instance(&self, update: UpdateInstance) -> Answer<'_, InstanceUpdated>;
+
+    /// Sets an instance's mode or trust; `None` when the organisation has no such instance.
+    fn set_instance(&self, set: SetInstance) -> Answer<'_, Option<Instance>>;
+
+    /// An instance of the organisation, deleted ones included as long as their records are kept.
+    fn instance<'a>(&'a self, organisation: &'a str, id: &'a str) -> Answer<'a, Option<Instance>>;
+
+    /// All instances of the organisation that were not deleted, oldest first.
+    fn instances<'a>(&'a self, organisation: &'a str) -> Answer<'a, Vec<Instance>>;
+
+    /// Deletes an instance: its token ends, what is pending is cancelled without a notification,
+    /// and nothing more is delivered. What ended before stays as it is.
+    fn delete_instance<'a>(
+        &'a self,
+        organisation: &'a str,
+        id: &'a str,
+        now: Timestamp,
+    ) -> Answer<'a, InstanceDeleted>;
+
+    /// Hands out notifications that are due, of every organisation, each to one worker at a time.
+    fn claim_notifications(&self, claim: ClaimNotifications) -> Answer<'_, Vec<DueNotification>>;
+
+    /// Records how an attempt went; `false` when the notification ended meanwhile, or another
+    /// attempt began.
+    fn finish_notification(&self, finish: FinishNotification) -> Answer<'_, bool>;
 
     // --- housekeeping
 

@@ -1,5 +1,6 @@
 //! Integration tests, one binary.
 
+mod approvals_command;
 mod cases;
 mod doors;
 mod eval;
@@ -23,6 +24,7 @@ mod policy_command;
 mod process;
 mod prompts;
 mod readme;
+mod serve_command;
 mod service;
 mod settle;
 mod store;

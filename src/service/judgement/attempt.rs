@@ -11,7 +11,7 @@ use crate::decide::policy::Mode;
 use crate::decide::request::Call;
 use crate::decide::{Decision, Outcome, State, Step};
 use crate::service::input::Shown;
-use crate::service::{Code, Judged, Refusal, Service};
+use crate::service::{Code, Counted, Judged, Refusal, Service};
 use crate::store::{Record, Recorded, Reserved, StoreError, Ticket, ToJudge};
 
 /// Bytes of a request above which it is planned on a thread that may take its time.
@@ -27,6 +27,7 @@ impl Service {
         let ToJudge { ticket, mode, known, mut state, .. } = begun;
         state.sandbox.enabled = self.sandbox_enabled;
         state.automatic_approval = self.automatic_approval.and(state.automatic_approval);
+        let mode = work.stricter.as_ref().map_or(mode, |stricter| stricter.apply(mode, &mut state));
         let replayed = known.iter().any(Option::is_some);
         let own: Vec<Call> = work
             .calls
@@ -43,6 +44,7 @@ impl Service {
         let shown: Vec<Option<Shown>> = steps.iter().map(shown).collect();
         let judged = self.approver.answer(steps, start).await;
 
+        let counted: Vec<Counted> = judged.iter().map(Counted::of).collect();
         let used = used(&judged, questions);
         let escalations = judged.iter().filter(|one| escalates(&one.decision)).count();
         let now = self.now();
@@ -60,9 +62,12 @@ impl Service {
             escalations: u32::try_from(escalations).unwrap_or(u32::MAX),
             now,
         };
-        let Some(ready) = record_all(&known_facts, &own, record, ready).await? else {
+        let Some((ready, tries)) = record_all(&known_facts, &own, record, ready).await? else {
             return Ok(None);
         };
+        for one in counted {
+            self.metrics.judged(&if tries == 1 { one } else { one.once_more() });
+        }
         let mut fresh = ready.into_iter();
         let mut calls = Vec::with_capacity(work.calls.len());
         for (call, known) in work.calls.iter().zip(known) {
@@ -85,9 +90,18 @@ impl Service {
         let request = work.take(mode, calls);
         let approver = self.approver.clone();
         let version = Arc::clone(&work.version);
+        let stricter = work.stricter.clone();
         let plan = move || {
             let content = &version.content;
-            let work = || approver.plan(&content.agent, content.policy.as_ref(), &request, &state);
+            let policy = content.policy.as_ref();
+            let work = || {
+                let steps = approver.plan(&content.agent, policy, &request, &state);
+                match &stricter {
+                    None => steps,
+                    Some(stricter) => stricter
+                        .tighten(steps, |agent| approver.plan(agent, policy, &request, &state)),
+                }
+            };
             let steps = catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| {
                 let failed = |call: &Call| Decision::internal_error(&call.call_id, None);
                 let failed = |call| Step::Settled(Box::new(failed(call)));
@@ -108,19 +122,22 @@ impl Service {
 }
 
 /// Records all outcomes. What cannot be recorded is recorded once more, with every approval waiting
-/// for a person; when that fails too, nothing of it may run. `None` when it is no longer this
-/// attempt's to record.
+/// for a person; when that fails too, nothing of it may run. With what was recorded comes how many
+/// tries it took; `None` when it is no longer this attempt's to record.
 async fn record_all(
     known: &Known<'_>,
     own: &[Call],
     mut record: Record,
     ready: Vec<Ready>,
-) -> Result<Option<Vec<Ready>>, Refusal> {
+) -> Result<Option<(Vec<Ready>, u8)>, Refusal> {
     let outcomes = |ready: &[Ready]| ready.iter().map(|one| one.outcome.clone()).collect();
     let store = &known.service.store;
     record.calls = outcomes(&ready);
     let error = match store.record(record.clone()).await {
-        Ok(Recorded::Done) => return Ok(Some(ready)),
+        Ok(Recorded::Done) => {
+            known.tell(&ready);
+            return Ok(Some((ready, 1)));
+        }
         Ok(Recorded::Superseded) => return Ok(None),
         Err(error) => error,
     };
@@ -129,7 +146,10 @@ async fn record_all(
     let ready = once_more.collect::<Result<Vec<_>, _>>()?;
     record.calls = outcomes(&ready);
     match store.record(record).await {
-        Ok(Recorded::Done) => Ok(Some(ready)),
+        Ok(Recorded::Done) => {
+            known.tell(&ready);
+            Ok(Some((ready, 2)))
+        }
         Ok(Recorded::Superseded) => Ok(None),
         Err(error) => {
             log(&error, known.ticket);

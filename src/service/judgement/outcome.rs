@@ -12,6 +12,7 @@ use crate::decide::state::ToolIdentity;
 use crate::decide::verdict::Evidence;
 use crate::decide::{Asked, Decision, Outcome, novelty};
 use crate::host::report::{AUTOMATIC_APPROVER, wire_reason};
+use crate::service::events::Event;
 use crate::service::input::{SealedInput, Shown};
 use crate::service::keys::Part;
 use crate::service::{Code, Judged, Refusal, Service, ids};
@@ -115,6 +116,22 @@ impl Known<'_> {
         Ok(Ready { outcome, hmac: Some(hmac) })
     }
 
+    /// Tells of the approvals that are durable now.
+    pub(super) fn tell(&self, ready: &[Ready]) {
+        for one in ready {
+            match &one.outcome.outcome {
+                NewCallOutcome::Approval(approval) => {
+                    for event in Event::of_recorded(approval) {
+                        self.service.events.emit(event);
+                    }
+                }
+                NewCallOutcome::Execute
+                | NewCallOutcome::ExecuteSandboxed { .. }
+                | NewCallOutcome::Blocked(_) => {}
+            }
+        }
+    }
+
     fn new_id(&self) -> String {
         match self.work.begin.door {
             Door::Gateway => ids::approval(),
@@ -132,7 +149,9 @@ impl Known<'_> {
         shown: Option<Shown>,
     ) -> Result<Ready, Refusal> {
         let facts = self.facts(call, &decision, latency);
-        let input = SealedInput::new(&call.arguments_text, decision.provenance, evidence, shown);
+        let mut input =
+            SealedInput::new(&call.arguments_text, decision.provenance, evidence, shown);
+        input.aap.clone_from(&self.work.echo);
         let keys = &self.service.keys;
         let input = input.seal(keys, &facts.organisation, &facts.id);
         let input = input.map_err(|error| unsealed(&error))?;

@@ -7,9 +7,10 @@
 mod statements;
 
 use super::rows::{self, StoredOutcome};
-use super::{End, Operation, Row, Sql, statement};
+use super::{End, Operation, Row, Sql, instances, statement};
 use crate::decide::digest;
 use crate::decide::policy::Mode;
+use crate::decide::request::Door;
 use crate::decide::state::{Grant, Sandbox, State, ToolIdentity};
 use crate::decide::verdict::JudgeFailure;
 use crate::store::{
@@ -66,6 +67,8 @@ struct Facts {
     definitions: Vec<Known>,
     writes: Vec<String>,
     switched_off: bool,
+    /// The instance's, where these count.
+    escalations: u32,
 }
 
 struct Known {
@@ -88,6 +91,12 @@ impl Begin {
 
     async fn attempt(&self, sql: &mut dyn Sql) -> Result<OrRefusal<Begun>, StoreError> {
         let id = self.request_id();
+        if let Some(instance) = &self.instance
+            && self.door == Door::Aap
+            && sql.row(instances::hold_instance(&self.organisation, instance)).await?.is_none()
+        {
+            return Ok(Err(Begun::ConversationDeleted));
+        }
         let mut statements =
             vec![self.take_conversation(), self.take_turn(), self.insert_request(&id)];
         // In the order of their ids, whatever the call order.
@@ -168,7 +177,10 @@ impl Begin {
             pinned: pinned.map(|known| known.tool).collect(),
             turn_writes: facts.writes,
             judged_in_turn: others.judged,
-            escalations,
+            escalations: match self.escalations_after {
+                Some(_) => facts.escalations,
+                None => escalations,
+            },
             sandbox: Sandbox {
                 enabled: false,
                 calls: others.sandbox_calls,
@@ -419,6 +431,7 @@ fn read_facts(rows: Vec<Row>) -> Result<Facts, StoreError> {
                 let (pinned, latest) = (row.truth("pin")?, row.truth("latest mark")?);
                 facts.definitions.push(Known { tool, pinned, latest });
             }
+            "escalation" => facts.escalations += 1,
             "switch" => {
                 for _ in 0..4 {
                     row.text("fact")?;

@@ -1,7 +1,7 @@
 //! Conversations, their turns and the definitions that they met.
 
 use super::rows::{self, approval_columns, origin_word};
-use super::{End, Operation, Row, Sql, statement};
+use super::{End, Operation, Row, Sql, notifications, statement};
 use crate::decide::policy::Mode;
 use crate::decide::state::ToolIdentity;
 use crate::store::wake::Key;
@@ -144,13 +144,15 @@ impl Operation for DeleteConversation {
                 .into_iter();
             let mut next = || answers.next().unwrap_or_default();
             let (taken, ended, approvals) = (next(), next(), next());
+            let approvals =
+                approvals.into_iter().map(rows::approval).collect::<Result<Vec<_>, _>>()?;
+            notifications::notify_all(sql, &approvals).await?;
             deleted |= !taken.is_empty();
             sql.wake(Key::conversation(organisation, &surface, id));
             for mut row in ended {
                 sql.wake(Key::Request(row.text("request's id")?));
             }
-            for row in approvals {
-                let approval = rows::approval(row)?;
+            for approval in approvals {
                 for key in rows::changes(&approval.facts) {
                     sql.wake(key);
                 }

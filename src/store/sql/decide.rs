@@ -1,7 +1,7 @@
 //! One person's decision about one approval.
 
 use super::rows::{self, approval_columns, door_word, origin_word};
-use super::{End, Operation, Sql, Statement, statement};
+use super::{End, Operation, Sql, Statement, instances, notifications, statement};
 use crate::decide::policy::Mode;
 use crate::store::{
     Approval, Claimant, Decide, Decided, Facts, PersonVerdict, Status, StoreError, Timestamp,
@@ -18,6 +18,9 @@ impl Operation for Decide {
         // What ended is for good: nobody needs a lock to be told so.
         if before.status != Status::Pending {
             return Ok(End::Undo(Decided::TooLate(Box::new(before))));
+        }
+        if let Some(hold) = instances::hold(&before.facts) {
+            sql.rows(hold).await?;
         }
         let stored = lock_conversation(sql, &before.facts).await?;
         if stored != self.stored_mode {
@@ -42,6 +45,7 @@ impl Operation for Decide {
         let mut statements = consequences(&decided.facts, self.verdict, self.now);
         let Facts { organisation, surface, conversation, .. } = &decided.facts;
         statements.push(forget_escalations(organisation, surface, conversation));
+        statements.extend(notifications::notify(&decided));
         sql.batch(statements).await?;
         for key in rows::changes(&decided.facts) {
             sql.wake(key);
@@ -94,6 +98,7 @@ pub(super) async fn too_late(
     let row = sql.row(expire(&facts.id, now)).await?;
     let Some(row) = row else { return Ok((false, reread(sql, facts).await?)) };
     let approval = rows::approval(row)?;
+    notifications::notify_all(sql, [&approval]).await?;
     for key in rows::changes(&approval.facts) {
         sql.wake(key);
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::decide::{Answer, consequences, expire, forget_escalations};
 use super::rows;
-use super::{End, Operation, Sql, read, statement};
+use super::{End, Operation, Sql, notifications, read, statement};
 use crate::decide::policy::Mode;
 use crate::store::{
     Approval, ContinuationFailed, DecideTurn, PersonVerdict, Status, StoreError, TurnAnswer,
@@ -160,6 +160,7 @@ impl DecideTurn {
             ));
         }
         statements.push(self.continue_turn());
+        statements.extend(decided.iter().filter_map(notifications::notify));
         sql.batch(statements).await?;
         for approval in &decided {
             for key in rows::changes(&approval.facts) {

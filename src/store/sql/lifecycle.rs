@@ -1,8 +1,11 @@
 //! What happens to one approval besides a decision: claims, executions, cancelling, expiry.
 
+use std::collections::BTreeSet;
+
 use super::decide::{expire, reread};
 use super::rows::{self, approval_columns};
-use super::{End, Operation, Sql, statement};
+use super::{End, Operation, Sql, instances, notifications, statement};
+use crate::decide::request::Door;
 use crate::store::{
     Approval, Cancel, Cancelled, ClaimApproval, Claimed, ReportExecution, Reported, Status,
     StoreError, Timestamp,
@@ -67,7 +70,8 @@ impl Operation for ReportExecution {
             return Ok(End::Undo(Reported::NotApproved(before)));
         }
         let by = before.decision.as_ref().and_then(|decision| decision.by.as_deref());
-        let machine = by.is_some_and(|by| by.contains(':'));
+        // What another door approved is claimed in any case.
+        let machine = by.is_some_and(|by| by.contains(':')) && before.facts.door != Door::Aap;
         if !machine && before.claim.is_none() {
             return Ok(End::Undo(Reported::NotClaimed(before)));
         }
@@ -114,6 +118,9 @@ impl Operation for Cancel {
         let row = sql.row(statement!(rows::APPROVAL, &self.organisation, &self.approval)).await?;
         let Some(row) = row else { return Ok(End::Undo(Cancelled::NotFound)) };
         let before = rows::approval(row)?;
+        if let Some(hold) = instances::hold(&before.facts) {
+            sql.rows(hold).await?;
+        }
         let row = sql
             .row(statement!(
                 concat!(
@@ -133,6 +140,7 @@ impl Operation for Cancel {
             return Ok(if expired { End::Keep(late) } else { End::Undo(late) });
         };
         let approval = rows::approval(row)?;
+        notifications::notify_all(sql, [&approval]).await?;
         for key in rows::changes(&approval.facts) {
             sql.wake(key);
         }
@@ -152,20 +160,30 @@ impl Operation for ExpireDue {
     async fn run(&self, sql: &mut dyn Sql) -> Result<End<Self::Output>, StoreError> {
         let due = sql
             .rows(statement!(
-                "SELECT id FROM approvals WHERE status = 'pending' AND deadline_at <= $1 \
+                "SELECT id, organisation, instance FROM approvals \
+                 WHERE status = 'pending' AND deadline_at <= $1 \
                  ORDER BY deadline_at, id LIMIT $2",
                 self.now,
                 self.limit,
             ))
             .await?;
-        let mut ids = due
-            .into_iter()
-            .map(|mut row| row.text("approval's id"))
-            .collect::<Result<Vec<_>, _>>()?;
+        let mut ids = Vec::with_capacity(due.len());
+        let mut holders = BTreeSet::new();
+        for mut row in due {
+            ids.push(row.text("approval's id")?);
+            let organisation = row.text("organisation")?;
+            holders.extend(row.optional_text("instance")?.map(|id| (id, organisation)));
+        }
         ids.sort();
-        let statements = ids.iter().map(|id| expire(id, self.now)).collect();
-        let rows = sql.batch(statements).await?.into_iter().flatten();
+        let held = holders.len();
+        let mut statements: Vec<_> = holders
+            .iter()
+            .map(|(id, organisation)| instances::hold_instance(organisation, id))
+            .collect();
+        statements.extend(ids.iter().map(|id| expire(id, self.now)));
+        let rows = sql.batch(statements).await?.into_iter().skip(held).flatten();
         let expired = rows.map(rows::approval).collect::<Result<Vec<_>, _>>()?;
+        notifications::notify_all(sql, &expired).await?;
         for approval in &expired {
             for key in rows::changes(&approval.facts) {
                 sql.wake(key);

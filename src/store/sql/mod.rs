@@ -1,8 +1,8 @@
 //! Every operation of the store, written once for both databases.
 //!
 //! An [`Operation`] is a few batches of statements that a [`Sql`] session runs in one transaction.
-//! The statements are in the words that both databases understand, so that the two stores cannot
-//! drift apart; what differs (connections, waiting, durability) is the engines' own.
+//! The statements are in the words that both databases understand (`/*postgres*/ … /*end*/` apart,
+//! which SQLite is not shown), so that the two stores cannot drift apart; what differs (connections, waiting, durability) is the engines' own.
 
 mod store;
 mod value;
@@ -12,7 +12,9 @@ pub(super) mod conversations;
 pub(super) mod decide;
 pub(super) mod decide_turn;
 pub(super) mod directory;
+pub(super) mod instances;
 pub(super) mod lifecycle;
+pub(super) mod notifications;
 pub(super) mod read;
 pub(super) mod record;
 mod rows;

@@ -30,6 +30,20 @@ impl Operation for SchemaVersion {
     }
 }
 
+pub(in crate::store) struct CountPending;
+
+impl Operation for CountPending {
+    type Output = u64;
+    const DOING: &'static str = "counting what waits";
+
+    async fn run(&self, sql: &mut dyn Sql) -> Result<End<u64>, StoreError> {
+        let counted = "SELECT COUNT(*) FROM approvals WHERE status = 'pending'";
+        let row = sql.row(statement!(counted)).await?;
+        let count = row.map(|mut row| row.integer("count")).transpose()?;
+        Ok(End::Keep(count.and_then(|count| u64::try_from(count).ok()).unwrap_or_default()))
+    }
+}
+
 pub(in crate::store) struct GetApproval {
     pub(in crate::store) organisation: String,
     pub(in crate::store) id: String,

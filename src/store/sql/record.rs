@@ -1,7 +1,8 @@
 //! The second transaction of a judgement: all outcomes of a request, or nothing.
 
 use super::rows::{self, OutcomeColumns};
-use super::{End, Operation, Sql, Statement, statement};
+use super::{End, Operation, Sql, Statement, instances, notifications, statement};
+use crate::decide::request::Door;
 use crate::store::wake::Key;
 use crate::store::{
     Facts, NewApproval, NewCallOutcome, NewOutcome, Record, Recorded, Standing, StoreError, Ticket,
@@ -16,9 +17,16 @@ impl Operation for Record {
             let source = "an approval does not belong to the request".into();
             return Err(StoreError::Failed { doing: Self::DOING, source });
         }
-        let mut statements = Vec::with_capacity(self.calls.len() * 3 + 3);
+        let mut statements = Vec::with_capacity(self.calls.len() * 3 + 5);
+        let instance = approvals(&self.calls)
+            .filter(|approval| approval.facts.door == Door::Aap)
+            .find_map(|approval| approval.facts.instance.clone());
+        if let Some(instance) = &instance {
+            statements.push(instances::hold_instance(&self.ticket.organisation, instance));
+        }
         if self.escalations > 0 {
             statements.push(self.count_escalations());
+            statements.extend(instance.as_ref().map(|instance| self.count_for(instance)));
         }
         if self.used != self.ticket.reserved {
             statements.push(self.settle_counts());
@@ -41,8 +49,12 @@ impl Operation for Record {
                 &approval.input.key_id,
                 approval.input.ciphertext.as_slice(),
             ));
+            statements.extend(notification(approval));
         }
         let mut answers = sql.batch(statements).await?;
+        if instance.is_some() && answers.first().is_none_or(Vec::is_empty) {
+            return Ok(End::Undo(Recorded::Superseded));
+        }
         let request = answers.get_mut(request_at).and_then(Vec::pop);
         let Some(mut request) = request else {
             return Ok(End::Undo(Recorded::Superseded));
@@ -87,6 +99,16 @@ impl Record {
             &self.ticket.surface,
             &self.ticket.conversation,
             self.escalations,
+        )
+    }
+
+    /// Once a request, as the instance's conversations may be its own invention.
+    fn count_for(&self, instance: &str) -> Statement {
+        statement!(
+            "INSERT INTO escalations (instance, at, request) VALUES ($1, $2, $3)",
+            instance,
+            self.now,
+            &self.ticket.request,
         )
     }
 
@@ -139,6 +161,16 @@ impl Record {
             &self.ticket.request,
         )
     }
+}
+
+/// Of a request that ends as it is recorded.
+fn notification(approval: &NewApproval) -> Option<Statement> {
+    let facts = &approval.facts;
+    if approval.standing == Standing::Pending || facts.door != Door::Aap {
+        return None;
+    }
+    let instance = facts.instance.as_ref()?;
+    notifications::notify_of(&facts.organisation, instance, &facts.id, facts.created_at)
 }
 
 fn approvals(calls: &[NewOutcome]) -> impl Iterator<Item = &NewApproval> {

@@ -10,17 +10,20 @@ use super::decide_turn::FailContinuation;
 use super::directory::{
     GetVersion, ListChannels, ListSwitches, ListTokens, ListVersions, RevokeToken, TokenByHash,
 };
+use super::instances::{AbandonChange, DeleteInstance, GetInstance, ListInstances};
 use super::lifecycle::ExpireDue;
-use super::read::{GetApproval, GetSealed, List, ListTurn, Ping, SchemaVersion};
+use super::read::{CountPending, GetApproval, GetSealed, List, ListTurn, Ping, SchemaVersion};
 use crate::decide::state::ToolIdentity;
 use crate::store::migrations::HEAD;
 use crate::store::wake::Registry;
 use crate::store::{
-    Answer, Approval, Begin, Begun, Cancel, Cancelled, Channel, ChannelMoved, ClaimApproval,
-    Claimed, ContinuationFailed, Conversation, Created, Decide, DecideTurn, Decided, Listing,
+    Answer, Approval, Begin, BeginChange, Begun, Cancel, Cancelled, ChangeBegun, ChangeTicket,
+    Channel, ChannelMoved, ClaimApproval, ClaimNotifications, Claimed, ContinuationFailed,
+    Conversation, CreateInstance, Created, Decide, DecideTurn, Decided, DueNotification,
+    FinishNotification, Instance, InstanceCreated, InstanceDeleted, InstanceUpdated, Listing,
     MoveChannel, NewToken, PutVersion, Record, Recorded, ReportExecution, Reported, SealedParts,
-    Store, StoreError, StoredVersion, Sweep, Swept, Switch, Timestamp, Token, ToolDefinition, Turn,
-    TurnDecided, VersionPut, Watch, Watched,
+    SetInstance, Store, StoreError, StoredVersion, Sweep, Swept, Switch, Timestamp, Token,
+    ToolDefinition, Turn, TurnDecided, UpdateInstance, VersionPut, Watch, Watched,
 };
 
 /// A database that runs operations.
@@ -80,6 +83,10 @@ impl<E: Engine> Store for E {
         listing: Listing,
     ) -> Answer<'a, Vec<Approval>> {
         Box::pin(self.read(List { organisation: organisation.to_owned(), listing }))
+    }
+
+    fn pending(&self) -> Answer<'_, u64> {
+        Box::pin(self.read(CountPending))
     }
 
     fn approvals_of_turn<'a>(
@@ -250,6 +257,53 @@ impl<E: Engine> Store for E {
 
     fn switches<'a>(&'a self, organisation: &'a str) -> Answer<'a, Vec<Switch>> {
         Box::pin(self.read(ListSwitches(organisation.to_owned())))
+    }
+
+    fn begin_change(&self, change: BeginChange) -> Answer<'_, ChangeBegun> {
+        Box::pin(self.write(change))
+    }
+
+    fn abandon_change(&self, ticket: ChangeTicket) -> Answer<'_, ()> {
+        Box::pin(self.write(AbandonChange(ticket)))
+    }
+
+    fn create_instance(&self, instance: CreateInstance) -> Answer<'_, InstanceCreated> {
+        Box::pin(self.write(instance))
+    }
+
+    fn update_instance(&self, update: UpdateInstance) -> Answer<'_, InstanceUpdated> {
+        Box::pin(self.write(update))
+    }
+
+    fn set_instance(&self, set: SetInstance) -> Answer<'_, Option<Instance>> {
+        Box::pin(self.write(set))
+    }
+
+    fn instance<'a>(&'a self, organisation: &'a str, id: &'a str) -> Answer<'a, Option<Instance>> {
+        let (organisation, id) = (organisation.to_owned(), id.to_owned());
+        Box::pin(self.read(GetInstance { organisation, id }))
+    }
+
+    fn instances<'a>(&'a self, organisation: &'a str) -> Answer<'a, Vec<Instance>> {
+        Box::pin(self.read(ListInstances(organisation.to_owned())))
+    }
+
+    fn delete_instance<'a>(
+        &'a self,
+        organisation: &'a str,
+        id: &'a str,
+        now: Timestamp,
+    ) -> Answer<'a, InstanceDeleted> {
+        let (organisation, id) = (organisation.to_owned(), id.to_owned());
+        Box::pin(self.write(DeleteInstance { organisation, id, now }))
+    }
+
+    fn claim_notifications(&self, claim: ClaimNotifications) -> Answer<'_, Vec<DueNotification>> {
+        Box::pin(self.write(claim))
+    }
+
+    fn finish_notification(&self, finish: FinishNotification) -> Answer<'_, bool> {
+        Box::pin(self.write(finish))
     }
 
     fn sweep(&self, sweep: Sweep) -> Answer<'_, Swept> {

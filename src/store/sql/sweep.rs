@@ -3,6 +3,16 @@
 use super::{End, Operation, Row, Sql, Statement, statement};
 use crate::store::{StoreError, Sweep, Swept};
 
+/// What the approval protocol has us keep of an ended approval: $3 when it must have ended, $4 when
+/// the delivery of its notification must have.
+macro_rules! kept {
+    () => {
+        "(approvals.door = 'aap' AND (approvals.decided_at >= $3 OR EXISTS \
+         (SELECT 1 FROM notifications WHERE notifications.request = approvals.id \
+         AND (notifications.ended_at IS NULL OR notifications.ended_at >= $4))))"
+    };
+}
+
 impl Operation for Sweep {
     type Output = Swept;
     const DOING: &'static str = "removing what was kept long enough";
@@ -10,22 +20,29 @@ impl Operation for Sweep {
     async fn run(&self, sql: &mut dyn Sql) -> Result<End<Swept>, StoreError> {
         let inputs = self.inputs(sql).await?;
         let keys = self.keys(sql).await?;
-        let records = self.records(sql).await?;
+        let records = self.records(sql).await? + self.instances(sql).await?;
         Ok(End::Keep(Swept { inputs, records, keys }))
     }
 }
 
 impl Sweep {
-    /// A person who is still to decide needs the input, however old.
+    /// A person who is still to decide needs the input, however old, and so does whoever asked
+    /// through the approval protocol.
     async fn inputs(&self, sql: &mut dyn Sql) -> Result<u64, StoreError> {
         let rows = sql
             .rows(statement!(
-                "DELETE FROM sealed WHERE (created_at, approval, part) IN (SELECT created_at, \
-                 approval, part FROM sealed WHERE created_at < $1 AND NOT EXISTS (SELECT 1 FROM approvals \
-                 WHERE approvals.id = sealed.approval AND approvals.status = 'pending') \
-                 ORDER BY created_at LIMIT $2) RETURNING approval",
+                concat!(
+                    "DELETE FROM sealed WHERE (created_at, approval, part) IN (SELECT \
+                     created_at, approval, part FROM sealed WHERE created_at < $1 \
+                     AND NOT EXISTS (SELECT 1 FROM approvals \
+                     WHERE approvals.id = sealed.approval AND (approvals.status = 'pending' OR ",
+                    kept!(),
+                    ")) ORDER BY created_at LIMIT $2) RETURNING approval"
+                ),
                 self.inputs_before,
                 self.limit,
+                self.protocol_before,
+                self.deliveries_before,
             ))
             .await?;
         Ok(rows.len() as u64)
@@ -41,6 +58,12 @@ impl Sweep {
             .rows(statement!(
                 "DELETE FROM requests WHERE id IN (SELECT id FROM requests \
                  WHERE created_at < $1 AND (recorded_at IS NOT NULL OR lease_until < $1) \
+                 AND NOT EXISTS (SELECT 1 FROM calls JOIN approvals \
+                 ON approvals.id = calls.detail AND approvals.door = 'aap' \
+                 WHERE calls.organisation = requests.organisation \
+                 AND calls.surface = requests.surface \
+                 AND calls.conversation = requests.conversation AND calls.turn = requests.turn \
+                 AND calls.request = requests.id AND calls.outcome = 'approval') \
                  ORDER BY created_at LIMIT $2) \
                  AND (recorded_at IS NOT NULL OR lease_until < $1) \
                  RETURNING recorded_at, id, organisation, surface, conversation, turn, judged, \
@@ -66,11 +89,16 @@ impl Sweep {
         let mut answers = sql
             .batch(vec![
                 statement!(
-                    "DELETE FROM approvals WHERE id IN (SELECT id FROM approvals \
-                     WHERE created_at < $1 AND status <> 'pending' \
-                     ORDER BY created_at, id LIMIT $2) RETURNING created_at, id",
+                    concat!(
+                        "DELETE FROM approvals WHERE id IN (SELECT id FROM approvals \
+                         WHERE created_at < $1 AND status <> 'pending' AND NOT ",
+                        kept!(),
+                        " ORDER BY created_at, id LIMIT $2) RETURNING created_at, id"
+                    ),
                     self.records_before,
                     self.limit,
+                    self.protocol_before,
+                    self.deliveries_before,
                 ),
                 statement!(
                     "DELETE FROM calls \
@@ -114,11 +142,13 @@ impl Sweep {
         let count = approvals.len() + calls.len() + turns.len() + conversations.len();
         let mut statements = Vec::new();
         for mut row in approvals {
+            let (created_at, id) = (row.time("time of recording")?, row.text("approval's id")?);
             statements.push(statement!(
                 "DELETE FROM sealed WHERE created_at = $1 AND approval = $2",
-                row.time("time of recording")?,
-                row.text("approval's id")?,
+                created_at,
+                &id,
             ));
+            statements.push(statement!("DELETE FROM notifications WHERE request = $1", id));
         }
         for row in conversations {
             statements.extend(forget_conversation(row)?);
@@ -127,6 +157,40 @@ impl Sweep {
             sql.batch(statements).await?;
         }
         Ok(count as u64)
+    }
+}
+
+impl Sweep {
+    /// The key that made an instance stays as long as the instance or the record of its deletion: a
+    /// repeat must not make another.
+    async fn instances(&self, sql: &mut dyn Sql) -> Result<u64, StoreError> {
+        let answers = sql
+            .batch(vec![
+                statement!(
+                    "DELETE FROM instances WHERE id IN (SELECT id FROM instances \
+                     WHERE deleted_at < $1 LIMIT $2) RETURNING id",
+                    self.protocol_before,
+                    self.limit,
+                ),
+                statement!(
+                    "DELETE FROM changes WHERE id IN (SELECT id FROM changes \
+                     WHERE created_at < $1 AND lease_until < $1 AND (committed_at IS NULL OR \
+                     (committed_at < $1 AND (operation = 'update' OR NOT EXISTS \
+                     (SELECT 1 FROM instances WHERE instances.id = changes.instance)))) \
+                     ORDER BY created_at LIMIT $2) AND lease_until < $1 RETURNING id",
+                    self.protocol_before,
+                    self.limit,
+                ),
+                statement!(
+                    "DELETE FROM escalations WHERE (instance, at, request) IN \
+                     (SELECT instance, at, request FROM escalations WHERE at < $1 LIMIT $2) \
+                     RETURNING request",
+                    self.keys_before,
+                    self.limit,
+                ),
+            ])
+            .await?;
+        Ok(answers.iter().map(Vec::len).sum::<usize>() as u64)
     }
 }
 

@@ -128,11 +128,17 @@ impl Row {
     }
 
     pub(in crate::store) fn bytes(&mut self, what: &'static str) -> Result<Vec<u8>, StoreError> {
+        self.optional_bytes(what)?.ok_or(StoreError::Unreadable { what })
+    }
+
+    pub(in crate::store) fn optional_bytes(
+        &mut self,
+        what: &'static str,
+    ) -> Result<Option<Vec<u8>>, StoreError> {
         match self.next(what)? {
-            Value::Bytes(bytes) => Ok(bytes),
-            Value::Null | Value::Integer(_) | Value::Text(_) => {
-                Err(StoreError::Unreadable { what })
-            }
+            Value::Null => Ok(None),
+            Value::Bytes(bytes) => Ok(Some(bytes)),
+            Value::Integer(_) | Value::Text(_) => Err(StoreError::Unreadable { what }),
         }
     }
 

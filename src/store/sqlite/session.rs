@@ -10,6 +10,7 @@ use rusqlite::{Connection, ToSql, params_from_iter};
 
 use super::cause::{SqliteCause, failed, sqlite_error};
 use crate::store::StoreError;
+use crate::store::migrations::without_postgres;
 use crate::store::sql::{End, Operation, Row, Sql, Statement, Value};
 use crate::store::wake::Key;
 
@@ -48,8 +49,9 @@ impl Session {
 
     fn rows(&mut self, statement: &Statement) -> Result<Vec<Row>, rusqlite::Error> {
         let place = (statement.sql.as_ptr() as usize, statement.sql.len());
-        // `$1` is the name of a parameter here, and `?1` its number.
-        let text = self.texts.entry(place).or_insert_with(|| statement.sql.replace('$', "?"));
+        // `$1` is the name of a parameter here, and `?1` its number; the one writer locks no rows.
+        let text = self.texts.entry(place);
+        let text = text.or_insert_with(|| without_postgres(statement.sql).replace('$', "?"));
         let mut prepared = self.connection.prepare_cached(text)?;
         let columns = prepared.column_count();
         let mut rows = prepared.query(params_from_iter(&statement.parameters))?;

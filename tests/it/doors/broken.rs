@@ -60,6 +60,10 @@ impl Store for Broken {
         self.inner.approvals(organisation, listing)
     }
 
+    fn pending(&self) -> Answer<'_, u64> {
+        self.inner.pending()
+    }
+
     fn approvals_of_turn<'a>(
         &'a self,
         organisation: &'a str,
@@ -201,6 +205,51 @@ impl Store for Broken {
 
     fn switches<'a>(&'a self, organisation: &'a str) -> Answer<'a, Vec<Switch>> {
         self.inner.switches(organisation)
+    }
+
+    fn begin_change(&self, change: BeginChange) -> Answer<'_, ChangeBegun> {
+        self.inner.begin_change(change)
+    }
+
+    fn abandon_change(&self, ticket: ChangeTicket) -> Answer<'_, ()> {
+        self.inner.abandon_change(ticket)
+    }
+
+    fn create_instance(&self, instance: CreateInstance) -> Answer<'_, InstanceCreated> {
+        self.inner.create_instance(instance)
+    }
+
+    fn update_instance(&self, update: UpdateInstance) -> Answer<'_, InstanceUpdated> {
+        self.inner.update_instance(update)
+    }
+
+    fn set_instance(&self, set: SetInstance) -> Answer<'_, Option<Instance>> {
+        self.inner.set_instance(set)
+    }
+
+    fn instance<'a>(&'a self, organisation: &'a str, id: &'a str) -> Answer<'a, Option<Instance>> {
+        self.inner.instance(organisation, id)
+    }
+
+    fn instances<'a>(&'a self, organisation: &'a str) -> Answer<'a, Vec<Instance>> {
+        self.inner.instances(organisation)
+    }
+
+    fn delete_instance<'a>(
+        &'a self,
+        organisation: &'a str,
+        id: &'a str,
+        now: Timestamp,
+    ) -> Answer<'a, InstanceDeleted> {
+        self.inner.delete_instance(organisation, id, now)
+    }
+
+    fn claim_notifications(&self, claim: ClaimNotifications) -> Answer<'_, Vec<DueNotification>> {
+        self.inner.claim_notifications(claim)
+    }
+
+    fn finish_notification(&self, finish: FinishNotification) -> Answer<'_, bool> {
+        self.inner.finish_notification(finish)
     }
 
     fn sweep(&self, sweep: Sweep) -> Answer<'_, Swept> {

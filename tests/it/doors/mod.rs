@@ -1,12 +1,26 @@
 //! The doors, over real HTTP on loopback: a service on a real store, with a scripted judge, a clock
 //! that the test moves, and a token of every kind.
 
+pub(crate) mod raised;
 pub(crate) mod world;
 
+mod aap;
+mod agents;
+mod approvals;
+mod automatic_approval;
 mod broken;
+mod claims;
 mod conversations;
+mod decisions;
+mod events;
 mod health;
 pub(crate) mod judgements;
+mod metrics;
+mod openapi;
+mod polls;
+mod tokens;
+mod turns;
+mod whole;
 
 /// Runs each case on both stores.
 macro_rules! on_both_stores {

@@ -1,7 +1,8 @@
 //! A running service with everything in a test's hands.
 
+use std::sync::PoisonError;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use approver::decide::Settings;
@@ -43,7 +44,9 @@ pub(crate) enum Reopen {
 }
 
 /// The judge's next moves; without any it answers nothing readable.
-struct Script(Mutex<Box<dyn Fn(&str) -> Move + Send>>);
+struct Script(Mutex<Box<Choose>>);
+
+type Choose = dyn Fn(&str) -> Move + Send;
 
 /// An answer, read.
 #[derive(Debug)]
@@ -108,8 +111,7 @@ impl World {
         let asked = Arc::clone(&judge);
         let scripted = Scripted::function(move |prompt| {
             // A move may panic or take its time: nothing is held then.
-            let chosen = asked.0.lock().unwrap_or_else(PoisonError::into_inner)(&prompt.user);
-            chosen
+            asked.0.lock().unwrap_or_else(PoisonError::into_inner)(&prompt.user)
         });
         let ticking = Arc::clone(&clock);
         let now = move || UNIX_EPOCH + Duration::from_millis(ticking.load(Ordering::SeqCst));
@@ -120,11 +122,12 @@ impl World {
             sandbox_enabled: true,
             keys: KeyRing::new(&[("k1".to_owned(), [7; 32])]).unwrap(),
             limits: Limits::default(),
+            allow_loopback_webhooks: true,
             clock: Clock::of(now),
         }));
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
-        let doors = router(Doors { service: Arc::clone(&service) });
+        let doors = router(Doors { service: Arc::clone(&service), settings: Arc::default() });
         tokio::spawn(async move { axum::serve(listener, doors).await.unwrap() });
         // Another test of this process may have installed it.
         let _ = rustls::crypto::ring::default_provider().install_default();

@@ -201,6 +201,7 @@ pub(super) async fn calls_that_were_not_begun_are_not_recorded(world: World) {
 
 pub(super) async fn every_outcome_comes_back_as_it_was(world: World) {
     let ids = ["c1", "c2", "c3", "c4", "c5", "c6", "c7"];
+    super::instances::provisioned(&world, "instance", None).await;
     let judged = world.judge(world.request("k1", &ids)).await;
     let mut full = world.approved(&judged, "c5", "a5");
     if let NewCallOutcome::Approval(approval) = &mut full.outcome {

@@ -7,7 +7,7 @@ use approver::store::{
 
 use super::world::{CONVERSATION, ORGANISATION, SURFACE, World, approve, at, claimant};
 
-fn claim(approval: &str, key: &str, seconds: u64) -> ClaimApproval {
+pub(super) fn claim(approval: &str, key: &str, seconds: u64) -> ClaimApproval {
     ClaimApproval {
         organisation: ORGANISATION.to_owned(),
         approval: approval.to_owned(),
@@ -16,7 +16,7 @@ fn claim(approval: &str, key: &str, seconds: u64) -> ClaimApproval {
     }
 }
 
-fn report(approval: &str, status: ExecutionStatus) -> ReportExecution {
+pub(super) fn report(approval: &str, status: ExecutionStatus) -> ReportExecution {
     let output = Some(Sealed { key_id: "k2".to_owned(), ciphertext: vec![0, 1, 255] });
     ReportExecution {
         organisation: ORGANISATION.to_owned(),

@@ -5,11 +5,13 @@ mod begin;
 mod decide;
 mod decide_turn;
 mod directory;
+mod instances;
 mod lifecycle;
 mod listing;
+mod notifications;
 pub(crate) mod place;
 mod postgres;
-mod proxy;
+pub(crate) mod proxy;
 mod races;
 mod sqlite;
 mod sweep;
@@ -87,6 +89,18 @@ conformance! {
     sweep:
         each_retention_removes_its_own,
         a_begun_request_that_nobody_wants_goes_with_its_reservation;
+    instances:
+        a_key_makes_one_instance,
+        an_instance_changes_under_a_key_of_its_own,
+        deleting_an_instance_ends_what_it_may_do,
+        what_a_machine_approved_for_an_instance_is_claimed_first,
+        an_instances_escalations_count_by_time;
+    notifications:
+        whatever_ends_a_request_is_told_once,
+        a_deleted_conversations_requests_are_told,
+        one_worker_attempts_until_it_is_acknowledged,
+        delivery_ends_with_the_receiver_the_instance_or_the_week,
+        requests_are_kept_as_long_as_the_protocol_says;
     watch:
         every_change_wakes_those_who_wait_for_it;
     races:
@@ -99,6 +113,8 @@ conformance! {
         reservations_add_up,
         a_version_and_a_channel_never_share_a_name,
         deletion_and_recording_leave_nothing_pending,
+        an_instances_deletion_leaves_nothing_pending_or_told,
+        one_of_20_workers_gets_each_notification,
         calls_that_are_given_up_leave_the_store_usable;
     place:
         it_is_ready,

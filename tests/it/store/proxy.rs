@@ -13,14 +13,14 @@ use tokio::sync::broadcast;
 use tokio_rustls::TlsAcceptor;
 
 /// Passes connections on until it is told to cut them.
-pub(super) struct Proxy {
+pub(crate) struct Proxy {
     port: u16,
     cut: broadcast::Sender<()>,
     refuse: Arc<AtomicBool>,
 }
 
 impl Proxy {
-    pub(super) async fn start(target: (String, u16)) -> Self {
+    pub(crate) async fn start(target: (String, u16)) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
         let (cut, _) = broadcast::channel(1);
@@ -45,17 +45,17 @@ impl Proxy {
         Self { port, cut, refuse }
     }
 
-    pub(super) fn port(&self) -> u16 {
+    pub(crate) fn port(&self) -> u16 {
         self.port
     }
 
     /// Ends every connection in the middle of whatever it carries.
-    pub(super) fn cut(&self) {
+    pub(crate) fn cut(&self) {
         let _nobody_connected = self.cut.send(());
     }
 
     /// Whether new connections are ended at once.
-    pub(super) fn refuse(&self, refuse: bool) {
+    pub(crate) fn refuse(&self, refuse: bool) {
         self.refuse.store(refuse, Ordering::Relaxed);
     }
 }

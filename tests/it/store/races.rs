@@ -5,12 +5,14 @@ use std::sync::Arc;
 use tokio::sync::Barrier;
 use tokio::task::JoinSet;
 
+use approver::decide::request::Door;
 use approver::store::{
-    Begin, Begun, Cancel, Cancelled, ChannelMoved, ClaimApproval, Claimed, Decided, MoveChannel,
-    NewCallOutcome, NewOutcome, PersonVerdict, PutVersion, Recorded, Reserved, Status,
-    ToolDefinition, VersionPut,
+    Begin, Begun, Cancel, Cancelled, ChannelMoved, ClaimApproval, ClaimNotifications, Claimed,
+    Decided, InstanceDeleted, Listing, MoveChannel, NewCallOutcome, NewOutcome, PersonVerdict,
+    PutVersion, Recorded, Reserved, Status, ToolDefinition, VersionPut,
 };
 
+use super::instances::{provisioned, raised, receiver, through};
 use super::world::{AGENT, CONVERSATION, ORGANISATION, World, approve, at, claimant, tool};
 
 /// Runs all of them at once: each starts when all are there.
@@ -293,6 +295,81 @@ pub(super) async fn deletion_and_recording_leave_nothing_pending(world: World) {
             world.check_status(&id, Status::Cancelled).await;
         }
     }
+}
+
+/// Creating, deciding, cancelling and deleting at once: whatever comes first, nothing of a deleted
+/// instance is pending, and nothing more is told.
+pub(super) async fn an_instances_deletion_leaves_nothing_pending_or_told(world: World) {
+    for round in 0..8 {
+        let instance = format!("i{round}");
+        provisioned(&world, &instance, Some(receiver("https://a.example"))).await;
+        let mut begun = Vec::new();
+        for index in 0..4 {
+            let mut begin = world.request(&format!("n{round}-{index}"), &["c"]);
+            begin.door = Door::Aap;
+            begin.instance = Some(instance.clone());
+            begin.turn = format!("t{round}-{index}");
+            begun.push(world.judge(begin).await);
+        }
+        let calls: Vec<String> = (0..4).map(|index| format!("r{round}-{index}")).collect();
+        let names: Vec<&str> = calls.iter().map(String::as_str).collect();
+        raised(&world, &instance, &format!("k{round}"), &names).await;
+        at_once(9, |index| {
+            let (world, judged) = (world.clone(), begun.get(index).cloned());
+            let (instance, id) = (instance.clone(), format!("ap-r{round}-{}", index % 4));
+            async move {
+                match (judged, index) {
+                    (Some(judged), _) => {
+                        let outcome = world.pending(&judged, "c", &format!("a{round}-{index}"));
+                        let outcome = through(outcome, &instance);
+                        world.try_record(&judged, vec![outcome]).await.unwrap();
+                    }
+                    (None, 4..8) => {
+                        world.decide(world.decision(&id, approve())).await;
+                    }
+                    (None, _) => {
+                        let deleted = world.store.delete_instance(ORGANISATION, &instance, at(5));
+                        assert!(matches!(deleted.await.unwrap(), InstanceDeleted::Done(_)));
+                    }
+                }
+            }
+        })
+        .await;
+    }
+    let listing = Listing { status: Some(Status::Pending), limit: 100, ..Listing::default() };
+    assert!(world.store.approvals(ORGANISATION, listing).await.unwrap().is_empty());
+    assert!(world.store.claim_notifications(claim_at(2_000)).await.unwrap().is_empty());
+}
+
+fn claim_at(seconds: u64) -> ClaimNotifications {
+    let now = at(seconds);
+    let lease = std::time::Duration::from_secs(60);
+    ClaimNotifications { now, lease, give_up_before: at(0), limit: 3 }
+}
+
+pub(super) async fn one_of_20_workers_gets_each_notification(world: World) {
+    provisioned(&world, "i1", Some(receiver("https://a.example"))).await;
+    let calls: Vec<String> = (0..24).map(|index| format!("c{index:02}")).collect();
+    let names: Vec<&str> = calls.iter().map(String::as_str).collect();
+    raised(&world, "i1", "k", &names).await;
+    for call in &calls {
+        world.decided(world.decision(&format!("ap-{call}"), approve())).await;
+    }
+    let mut got = Vec::new();
+    // Whoever found everything locked comes again.
+    for _ in 0..20 {
+        let answers = at_once(20, |_| {
+            let world = world.clone();
+            async move { world.store.claim_notifications(claim_at(1_000)).await.unwrap() }
+        });
+        got.extend(answers.await.into_iter().flatten().map(|one| one.request));
+        if got.len() >= calls.len() {
+            break;
+        }
+    }
+    got.sort();
+    let all: Vec<String> = calls.iter().map(|call| format!("ap-{call}")).collect();
+    assert_eq!(got, all);
 }
 
 /// A caller who hangs up at any point leaves no lock, no half of anything, and no broken connection.

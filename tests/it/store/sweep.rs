@@ -16,6 +16,8 @@ fn sweep_at(now: Timestamp) -> Sweep {
         inputs_before: now.minus(DAY * 30),
         records_before: now.minus(DAY * 365),
         keys_before: now.minus(DAY),
+        protocol_before: now.minus(DAY * 7),
+        deliveries_before: now.minus(DAY),
         limit: 100,
     }
 }

@@ -3,7 +3,7 @@
 use crate::decide::state::ToolIdentity;
 use crate::store::sql::rows::{door_word, origin_word};
 use crate::store::sql::{Statement, statement};
-use crate::store::{Begin, BeginCall, ModeChoice, Reserved, ToolDefinition};
+use crate::store::{Begin, BeginCall, ModeChoice, Reserved, Timestamp, ToolDefinition};
 
 impl Begin {
     pub(super) fn forget_latest(&self, tool: &ToolIdentity) -> Statement {
@@ -165,7 +165,10 @@ impl Begin {
              AND (calls.outcome IS NULL OR approvals.status IN ('pending', 'approved')) \
              UNION ALL \
              SELECT 'switch', '', '', '', '', '', enabled, 0 FROM switches \
-             WHERE organisation = $1 AND agent IN ('', $6)",
+             WHERE organisation = $1 AND agent IN ('', $6) \
+             UNION ALL \
+             SELECT 'escalation', request, '', '', '', '', 0, 0 FROM escalations \
+             WHERE instance = $5 AND at > $9",
             &self.organisation,
             &self.surface,
             &self.conversation,
@@ -174,6 +177,7 @@ impl Begin {
             &self.agent,
             &self.turn,
             request,
+            self.escalations_after.unwrap_or(Timestamp::from_unix_millis(i64::MAX)),
         )
     }
 }

@@ -51,6 +51,7 @@ async fn only_a_gateways_token_may_ask(world: World) {
 async fn the_idempotency_key_is_required_and_plain(world: World) {
     let token = world.gateway().await;
     let body = request(&[note("c1")]);
+    refused(world.put(PATH, &token, &body).await, 405, "method_not_allowed", None);
     let reply = world.post(PATH, &token, &body).await;
     refused(reply, 400, "missing_idempotency_key", Some("Idempotency-Key"));
     for key in ["", "a b", "\u{e9}", &"k".repeat(256)] {
@@ -223,6 +224,7 @@ async fn what_is_still_being_judged_is_asked_for_again_later(world: World) {
         }],
         tools: Vec::new(),
         reserve: Reserved::default(),
+        escalations_after: None,
         now: world.now(),
         lease: Duration::from_secs(60),
     };

@@ -1,0 +1,78 @@
+//! Instances of the approval protocol as operators see them: which there are, in which mode they
+//! run, and whether what they say of a conversation counts.
+//!
+//! `GET /v1/instances` (`admin`, `operator`) and `PATCH /v1/instances/{id}` (`admin`)
+//! `{"mode":"plan"|"ask"|"auto"|null, "trusted_context":bool}`, both optional; `null` is the
+//! version's default. Provisioning is the protocol's own (`/aap/v1/instances`).
+
+use axum::Router;
+use axum::extract::{Path, State};
+use axum::routing::{get, patch};
+use serde_json::{Value, json};
+
+use super::Doors;
+use super::auth::Caller;
+use super::body::{Answer, JsonText};
+use super::time::rfc3339;
+use crate::decide::json::Json;
+use crate::decide::policy::Mode;
+use crate::decide::walk::{quoted, wrong_type};
+use crate::service::Refusal;
+use crate::service::aap::instances::Settings;
+use crate::store::{Instance, TokenKind};
+
+pub(super) fn routes() -> Router<Doors> {
+    Router::new().route("/v1/instances", get(list)).route("/v1/instances/{id}", patch(set))
+}
+
+async fn list(State(doors): State<Doors>, caller: Caller) -> Result<Answer<Value>, Refusal> {
+    caller.need(|kind| matches!(kind, TokenKind::Admin | TokenKind::Operator))?;
+    let instances = doors.service.instances(caller.organisation()).await?;
+    let shown: Vec<Value> = instances.iter().map(resource).collect();
+    Ok(Answer(json!({"instances": shown})))
+}
+
+async fn set(
+    State(doors): State<Doors>,
+    caller: Caller,
+    Path(id): Path<String>,
+    text: JsonText,
+) -> Result<Answer<Value>, Refusal> {
+    caller.need(|kind| matches!(kind, TokenKind::Admin))?;
+    let settings = text.walk(|members| {
+        let mode = match members.optional("mode") {
+            None => None,
+            Some(Json::Null) => Some(None),
+            Some(Json::String(word)) => match Mode::from_word(word) {
+                Some(mode) => Some(Some(mode)),
+                None => {
+                    let found = quoted(word);
+                    let text = format!("expected `plan`, `ask`, `auto` or null, found {found}");
+                    members.report("mode", text);
+                    None
+                }
+            },
+            Some(other) => {
+                members.report("mode", wrong_type("a mode's name or null", other));
+                None
+            }
+        };
+        Some(Settings { mode, trusted_context: members.boolean("trusted_context") })
+    })?;
+    let instance = doors.service.set_instance(&caller.token, &id, settings).await?;
+    Ok(Answer(resource(&instance)))
+}
+
+fn resource(instance: &Instance) -> Value {
+    json!({
+        "id": instance.id,
+        "name": instance.name,
+        "agent": instance.agent,
+        "version": instance.version,
+        "mode": instance.mode.map(Mode::as_str),
+        "trusted_context": instance.trusted_context,
+        "receives": instance.delivery.is_some(),
+        "created_at": rfc3339(instance.created_at),
+        "updated_at": rfc3339(instance.updated_at),
+    })
+}

@@ -1,0 +1,232 @@
+//! Connections: accepted, limited, and ended with grace.
+//!
+//! Whatever a stranger may cost before a request has an answer is bounded here: connections at once,
+//! the time for a header, its size and number of fields, the time without progress.
+
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use axum::Router;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::conn::auto::Builder;
+use hyper_util::server::graceful::GracefulShutdown;
+use hyper_util::service::TowerToHyperService;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+use tokio::time::{Instant, Sleep, sleep, timeout};
+
+/// What one connection may cost, and how many there are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Connections {
+    /// At once; more wait to be accepted.
+    pub most: usize,
+    /// For a request's header to arrive whole, the time before it begins included.
+    pub header_timeout: Duration,
+    /// Header fields of a request.
+    pub headers: usize,
+    /// Bytes of a request's header fields together.
+    pub header_bytes: usize,
+}
+
+impl Default for Connections {
+    fn default() -> Self {
+        Self {
+            most: 1_024,
+            header_timeout: Duration::from_secs(30),
+            headers: 100,
+            header_bytes: 64 * 1024,
+        }
+    }
+}
+
+/// Requests of one HTTP/2 connection at once.
+const STREAMS: u32 = 128;
+/// How long a reader may take nothing of an answer.
+const WRITE_STALL: Duration = Duration::from_secs(60);
+/// How long to wait when the machine gives no more sockets.
+const NO_SOCKET: Duration = Duration::from_millis(200);
+/// How an HTTP/2 connection begins (RFC 9113, 3.4).
+const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+
+/// Serves until `end` is ready; then connections get what they wait for, at most for `grace`.
+pub async fn serve(
+    listener: TcpListener,
+    router: Router,
+    connections: Connections,
+    end: impl Future<Output = ()>,
+    grace: Duration,
+) {
+    let builder = builder(connections);
+    let open = GracefulShutdown::new();
+    let slots = Arc::new(Semaphore::new(connections.most));
+    let mut end = std::pin::pin!(end);
+    loop {
+        let accepted = async {
+            let slot = Arc::clone(&slots).acquire_owned().await.ok()?;
+            Some((slot, accept(&listener).await))
+        };
+        let (slot, stream) = tokio::select! {
+            biased;
+            () = &mut end => break,
+            accepted = accepted => match accepted {
+                Some(accepted) => accepted,
+                // The semaphore is never closed.
+                None => break,
+            },
+        };
+        // Answers are small and whole: waiting for more to send would only delay them.
+        let _slower = stream.set_nodelay(true);
+        let io = TokioIo::new(Watched::new(stream, connections.header_timeout));
+        let service = TowerToHyperService::new(router.clone());
+        let connection = builder.serve_connection(io, service).into_owned();
+        let connection = open.watch(connection);
+        tokio::spawn(async move {
+            // What ends a connection early is its client's matter: it goes to no log.
+            let _ended = connection.await;
+            drop(slot);
+        });
+    }
+    drop(listener);
+    if timeout(grace, open.shutdown()).await.is_err() {
+        tracing::warn!("connections were still open and are cut");
+    }
+}
+
+fn builder(connections: Connections) -> Builder<TokioExecutor> {
+    let mut builder = Builder::new(TokioExecutor::new());
+    builder
+        .http1()
+        .timer(TokioTimer::new())
+        .header_read_timeout(connections.header_timeout)
+        .max_headers(connections.headers)
+        .max_buf_size(connections.header_bytes);
+    builder
+        .http2()
+        .timer(TokioTimer::new())
+        .max_header_list_size(u32::try_from(connections.header_bytes).unwrap_or(u32::MAX))
+        .max_concurrent_streams(STREAMS)
+        .keep_alive_interval(connections.header_timeout)
+        .keep_alive_timeout(connections.header_timeout);
+    builder
+}
+
+async fn accept(listener: &TcpListener) -> TcpStream {
+    loop {
+        match listener.accept().await {
+            Ok((stream, _address)) => return stream,
+            Err(error) => {
+                // A client that is gone already is nobody's error; too many open files is ours.
+                let gone = [
+                    io::ErrorKind::ConnectionAborted,
+                    io::ErrorKind::ConnectionRefused,
+                    io::ErrorKind::ConnectionReset,
+                ];
+                if !gone.contains(&error.kind()) {
+                    tracing::error!(kind = %error.kind(), "no connection can be accepted");
+                    sleep(NO_SOCKET).await;
+                }
+            }
+        }
+    }
+}
+
+/// A connection that ends when its first bytes do not come, or when nobody takes what is written.
+///
+/// HTTP's own timer starts only when it is known which HTTP it is.
+struct Watched {
+    stream: TcpStream,
+    /// Bytes that are the preface's so far; `None` once it is known which HTTP it is.
+    begun: Option<usize>,
+    begin: Pin<Box<Sleep>>,
+    stalled: bool,
+    stall: Pin<Box<Sleep>>,
+}
+
+impl Watched {
+    fn new(stream: TcpStream, header_timeout: Duration) -> Self {
+        let begin = Box::pin(sleep(header_timeout));
+        let stall = Box::pin(sleep(WRITE_STALL));
+        Self { stream, begun: Some(0), begin, stalled: false, stall }
+    }
+
+    fn read(&mut self, bytes: &[u8]) {
+        let Some(begun) = self.begun else { return };
+        let rest = PREFACE.get(begun..).unwrap_or_default();
+        self.begun =
+            (bytes.len() < rest.len() && rest.starts_with(bytes)).then_some(begun + bytes.len());
+    }
+
+    /// What came of writing: a write that is not taken for too long is an error.
+    fn written<T>(
+        &mut self,
+        context: &mut Context<'_>,
+        written: Poll<io::Result<T>>,
+    ) -> Poll<io::Result<T>> {
+        if written.is_ready() {
+            self.stalled = false;
+            return written;
+        }
+        if !self.stalled {
+            self.stalled = true;
+            self.stall.as_mut().reset(Instant::now() + WRITE_STALL);
+        }
+        match self.stall.as_mut().poll(context) {
+            Poll::Ready(()) => Poll::Ready(Err(io::ErrorKind::TimedOut.into())),
+            Poll::Pending => Poll::Pending,
+        }
+    }
+}
+
+impl AsyncRead for Watched {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let before = buffer.filled().len();
+        let read = Pin::new(&mut self.stream).poll_read(context, buffer);
+        if read.is_ready() {
+            self.read(buffer.filled().get(before..).unwrap_or_default());
+        } else if self.begun.is_some() && self.begin.as_mut().poll(context).is_ready() {
+            return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
+        }
+        read
+    }
+}
+
+impl AsyncWrite for Watched {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.stream).poll_write(context, bytes);
+        self.written(context, written)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        parts: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.stream).poll_write_vectored(context, parts);
+        self.written(context, written)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let flushed = Pin::new(&mut self.stream).poll_flush(context);
+        self.written(context, flushed)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(context)
+    }
+}

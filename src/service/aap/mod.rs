@@ -1,0 +1,35 @@
+//! The Agent Approval Protocol's door: instances that ask, their requests, and who is told when one
+//! ends.
+//!
+//! What an agent says of itself is a claim here. Its instance, and with it the agent version, comes
+//! from its token alone.
+
+mod address;
+pub mod deliveries;
+pub mod instances;
+mod receiver;
+pub mod requests;
+mod verification;
+
+use std::time::SystemTime;
+
+use crate::store::Timestamp;
+
+pub use address::is_public;
+pub use receiver::sign;
+pub(in crate::service) use verification::Verifications;
+pub use verification::check_url;
+
+/// The surface of every conversation at this door.
+const SURFACE: &str = "aap";
+
+/// As times are written on the wire.
+fn rfc3339(time: Timestamp) -> String {
+    let whole = time.unix_millis() % 1_000 == 0;
+    let time = SystemTime::from(time);
+    if whole {
+        humantime::format_rfc3339_seconds(time).to_string()
+    } else {
+        humantime::format_rfc3339_millis(time).to_string()
+    }
+}

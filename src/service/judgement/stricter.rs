@@ -1,0 +1,98 @@
+//! What a door adds to a request so that it is judged more strictly. Nothing here loosens: a mode
+//! counts where it is the stricter one, annotations where a second plan with them is.
+
+use std::time::Duration;
+
+use crate::decide::json::Json;
+use crate::decide::policy::Mode;
+use crate::decide::request::{Agent, Annotations, Call};
+use crate::decide::{State, Step};
+use crate::service::versions::LoadedVersion;
+
+/// What a door adds.
+#[derive(Debug, Clone, Default)]
+pub struct Stricter {
+    /// The mode that an operator chose; the version's default where there is none. Where the version
+    /// does not offer it, every call waits that is not blocked.
+    pub chosen: Option<Mode>,
+    /// The mode that the caller claims; it counts where it is stricter.
+    pub claimed: Option<Mode>,
+    /// The annotations of the called tool that the caller claims.
+    pub annotations: Option<Json>,
+    /// Where the instance's escalations count rather than the conversation's.
+    pub escalations: Option<EscalationLimit>,
+}
+
+/// After how many escalations an instance's calls wait.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct EscalationLimit {
+    /// Within this time.
+    pub within: Duration,
+    /// So many.
+    pub most: u32,
+}
+
+/// The same, as the version at hand has it.
+#[derive(Debug, Clone)]
+pub(super) struct InForce {
+    pub(super) mode: Mode,
+    pub(super) escalations: Option<EscalationLimit>,
+    all_wait: bool,
+    claimed: Option<Agent>,
+}
+
+impl Stricter {
+    pub(super) fn in_force(self, version: &LoadedVersion, calls: &[Call]) -> InForce {
+        let modes = version.modes();
+        let chosen = self.chosen.unwrap_or(modes.default);
+        let offered = modes.offers(chosen);
+        let mode = if offered { chosen } else { chosen.min(Mode::Ask) };
+        let agent = &version.content.agent;
+        let claimed =
+            self.annotations.map(|annotations| with_annotations(agent, calls, annotations));
+        InForce {
+            mode: self.claimed.map_or(mode, |claimed| claimed.min(mode)),
+            escalations: self.escalations,
+            all_wait: !offered,
+            claimed,
+        }
+    }
+}
+
+impl InForce {
+    /// The mode that counts, and the state with the instance's own limit: reached or not.
+    pub(super) fn apply(&self, turn: Mode, state: &mut State) -> Mode {
+        if let Some(limit) = self.escalations {
+            state.escalations = if state.escalations >= limit.most { u32::MAX } else { 0 };
+        }
+        turn.min(self.mode)
+    }
+
+    /// The steps with what is claimed; `plan` makes them anew for another agent.
+    pub(super) fn tighten(
+        &self,
+        steps: Vec<Step>,
+        plan: impl FnOnce(&Agent) -> Vec<Step>,
+    ) -> Vec<Step> {
+        let steps = match &self.claimed {
+            None => steps,
+            Some(claimed) => {
+                let others = plan(claimed);
+                steps.into_iter().zip(others).map(|(step, other)| step.stricter(other)).collect()
+            }
+        };
+        if self.all_wait { steps.into_iter().map(Step::waiting).collect() } else { steps }
+    }
+}
+
+/// The agent as the caller sees the tools that it calls.
+fn with_annotations(agent: &Agent, calls: &[Call], annotations: Json) -> Agent {
+    let mut agent = agent.clone();
+    for tool in &mut agent.tools {
+        let called = |call: &Call| call.tool == tool.name && call.server_label == tool.server_label;
+        if calls.iter().any(called) {
+            tool.annotations = Annotations::Present(annotations.clone());
+        }
+    }
+    agent
+}

@@ -1,0 +1,411 @@
+//! Notifications, to a receiver on this machine.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use approver::service::aap::deliveries::Deliveries;
+use axum::body::Bytes;
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::{IntoResponse, Response};
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use super::{Asking, INSTANCES, approve, call, code, decide, id, members, note, provisioner};
+use crate::doors::on_both_stores;
+use crate::doors::world::World;
+
+const SECRET: &str = "whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=";
+const REGISTRATION: &str = "8246931c-4ce0-4c15-a94a-e9c078ad06e2";
+
+/// How a receiver answers a notification; without any it acknowledges.
+enum Move {
+    Status(u16),
+    RetryAfter(u16, &'static str),
+    Redirect(String),
+    Never,
+}
+
+/// How it answers a challenge.
+#[derive(Clone, Copy)]
+enum Verifies {
+    Yes,
+    Bare,
+    Other,
+    Created,
+    More,
+}
+
+#[derive(Clone)]
+struct Receiver {
+    url: String,
+    got: Arc<Mutex<Vec<(HeaderMap, String)>>>,
+    moves: Arc<Mutex<VecDeque<Move>>>,
+    verifies: Arc<Mutex<Verifies>>,
+}
+
+impl Receiver {
+    async fn start() -> Self {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let receiver = Self {
+            url: format!("http://{}/events", listener.local_addr().unwrap()),
+            got: Arc::default(),
+            moves: Arc::default(),
+            verifies: Arc::new(Mutex::new(Verifies::Yes)),
+        };
+        let routes = axum::Router::new()
+            .route("/events", axum::routing::post(take))
+            .with_state(receiver.clone());
+        tokio::spawn(async move { axum::serve(listener, routes).await.unwrap() });
+        receiver
+    }
+
+    fn delivery(&self) -> Value {
+        json!({"type": "webhook", "url": self.url, "registration_id": REGISTRATION,
+            "signing_secret": SECRET})
+    }
+
+    /// The messages of a type, each with its signature checked.
+    fn messages(&self, kind: &str) -> Vec<(HeaderMap, Value)> {
+        let got = self.got.lock().unwrap();
+        got.iter()
+            .map(|(headers, text)| {
+                let header = |name: &str| headers[name].to_str().unwrap().to_owned();
+                let message: Value = serde_json::from_str(text).unwrap();
+                assert_eq!(header("content-type"), "application/json");
+                assert_eq!(header("webhook-id"), message["id"].as_str().unwrap());
+                assert!(uuid::Uuid::parse_str(&header("webhook-id")).is_ok());
+                let timestamp = header("webhook-timestamp").parse().unwrap();
+                let id = header("webhook-id");
+                let signature = approver::service::aap::sign(&SECRET.into(), &id, timestamp, text);
+                assert_eq!(Some(header("webhook-signature")), signature);
+                assert!(!headers.contains_key("authorization"));
+                (headers.clone(), message)
+            })
+            .filter(|(_, message)| message["type"] == kind)
+            .collect()
+    }
+
+    fn resolved(&self) -> Vec<(HeaderMap, Value)> {
+        self.messages("request.resolved")
+    }
+
+    fn next(&self, next: Move) {
+        self.moves.lock().unwrap().push_back(next);
+    }
+}
+
+async fn take(State(receiver): State<Receiver>, headers: HeaderMap, body: Bytes) -> Response {
+    let text = String::from_utf8(body.to_vec()).unwrap();
+    let message: Value = serde_json::from_str(&text).unwrap();
+    receiver.got.lock().unwrap().push((headers, text));
+    if message["type"] == "webhook.verification" {
+        let challenge = json!({"challenge": message["challenge"]});
+        let verifies = *receiver.verifies.lock().unwrap();
+        return match verifies {
+            Verifies::Yes => axum::Json(challenge).into_response(),
+            Verifies::Bare => StatusCode::OK.into_response(),
+            Verifies::Other => axum::Json(json!({"challenge": "x"})).into_response(),
+            Verifies::Created => (StatusCode::CREATED, axum::Json(challenge)).into_response(),
+            Verifies::More => {
+                let more = json!({"challenge": message["challenge"], "more": 1});
+                axum::Json(more).into_response()
+            }
+        };
+    }
+    let next = receiver.moves.lock().unwrap().pop_front();
+    match next {
+        None => StatusCode::NO_CONTENT.into_response(),
+        Some(Move::Status(status)) => StatusCode::from_u16(status).unwrap().into_response(),
+        Some(Move::RetryAfter(status, after)) => {
+            (StatusCode::from_u16(status).unwrap(), [("retry-after", after)]).into_response()
+        }
+        Some(Move::Redirect(to)) => {
+            (StatusCode::TEMPORARY_REDIRECT, [("location", to)]).into_response()
+        }
+        Some(Move::Never) => std::future::pending().await,
+    }
+}
+
+async fn told<'w>(world: &'w World, provisioner: &str, receiver: &Receiver) -> Asking<'w> {
+    let body = json!({"delivery": receiver.delivery()});
+    let made = world.post_once(INSTANCES, provisioner, "told", &body).await.expect(201);
+    let text = |value: &Value| value.as_str().unwrap().to_owned();
+    let (id, token) = (text(&made["instance"]["id"]), text(&made["credential"]["token"]));
+    Asking { world, id, token }
+}
+
+async fn patch(
+    world: &World,
+    token: &str,
+    id: &str,
+    key: &str,
+    body: &Value,
+) -> crate::doors::world::Reply {
+    let path = format!("{INSTANCES}/{id}");
+    let headers = [("Idempotency-Key", key)];
+    world.send(Method::PATCH, &path, Some(token), &headers, Some(body.to_string())).await
+}
+
+async fn a_receiver_is_asked_before_it_counts(world: World) {
+    let provisioner = provisioner(&world).await;
+    let receiver = Receiver::start().await;
+    let body = json!({"instance_name": "laptop", "delivery": receiver.delivery()});
+    for verifies in [Verifies::Bare, Verifies::Other, Verifies::Created, Verifies::More] {
+        *receiver.verifies.lock().unwrap() = verifies;
+        let reply = world.post_once(INSTANCES, &provisioner, "k1", &body).await;
+        assert_eq!(reply.json["error"]["param"], "delivery");
+        assert_eq!(code(reply, 422, "invalid_request"), "webhook_verification_failed");
+    }
+    assert!(world.store.instances(super::ORGANISATION).await.unwrap().is_empty());
+    *receiver.verifies.lock().unwrap() = Verifies::Yes;
+    let made = world.post_once(INSTANCES, &provisioner, "k1", &body).await.expect(201);
+    let shown = json!({"type": "webhook", "url": receiver.url, "registration_id": REGISTRATION});
+    assert_eq!(made["instance"]["delivery"], shown);
+    assert!(!made.to_string().contains("whsec_"));
+    let asked = receiver.messages("webhook.verification");
+    assert_eq!(asked.len(), 5);
+    let (_, last) = asked.last().unwrap();
+    let names = ["challenge", "created_at", "id", "instance_id", "registration_id", "type"];
+    assert_eq!(members(last), names);
+    assert_eq!(last["instance_id"], made["instance"]["id"]);
+    assert_eq!(last["registration_id"], REGISTRATION);
+    let challenges: std::collections::BTreeSet<_> =
+        asked.iter().map(|(_, message)| message["challenge"].to_string()).collect();
+    assert_eq!(challenges.len(), 5);
+    // A repeat asks nobody.
+    let again = world.post_once(INSTANCES, &provisioner, "k1", &body).await.expect(200);
+    assert_eq!(again, made);
+    assert_eq!(receiver.messages("webhook.verification").len(), 5);
+    // A change that is not verified changes nothing.
+    *receiver.verifies.lock().unwrap() = Verifies::Bare;
+    let id = made["instance"]["id"].as_str().unwrap();
+    let mut other = receiver.delivery();
+    other["registration_id"] = json!("11111111-1111-4111-8111-111111111111");
+    let change = json!({"instance_name": "desk", "delivery": other});
+    let reply = patch(&world, &provisioner, id, "u1", &change).await;
+    assert_eq!(code(reply, 422, "invalid_request"), "webhook_verification_failed");
+    let path = format!("{INSTANCES}/{id}");
+    assert_eq!(world.get(&path, &provisioner).await.expect(200), made["instance"]);
+    *receiver.verifies.lock().unwrap() = Verifies::Yes;
+    let changed = patch(&world, &provisioner, id, "u1", &change).await.expect(200);
+    assert_eq!(changed["name"], "desk");
+    assert_eq!(changed["delivery"]["registration_id"], other["registration_id"]);
+    let bare = patch(&world, &provisioner, id, "u2", &json!({"delivery": null})).await.expect(200);
+    assert_eq!(members(&bare), ["id", "name"]);
+}
+
+async fn a_malformed_receiver_is_refused(world: World) {
+    let provisioner = provisioner(&world).await;
+    let receiver = Receiver::start().await;
+    let with = |name: &str, value: Value| {
+        let mut delivery = receiver.delivery();
+        delivery[name] = value;
+        json!({"delivery": delivery})
+    };
+    for (body, expected, param) in [
+        (with("type", json!("socket")), "unsupported_delivery_type", "delivery.type"),
+        (with("url", json!("http://a.example/")), "invalid_webhook_url", "delivery.url"),
+        (with("url", json!("https://u@a.example/")), "invalid_webhook_url", "delivery.url"),
+        (with("url", json!("https://a.example/#f")), "invalid_webhook_url", "delivery.url"),
+        (with("url", json!(1)), "invalid_request", "delivery.url"),
+        (with("registration_id", json!("r1")), "invalid_request", "delivery.registration_id"),
+        (with("signing_secret", json!("secret")), "invalid_request", "delivery.signing_secret"),
+        (
+            with("signing_secret", json!("whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh9=")),
+            "invalid_request",
+            "delivery.signing_secret",
+        ),
+        (with("events", json!([])), "invalid_request", "delivery.events"),
+    ] {
+        let reply = world.post_once(INSTANCES, &provisioner, "k1", &body).await;
+        assert_eq!(reply.json["error"]["param"], param, "{}", reply.text);
+        assert!(!reply.text.contains("whsec_AAE"), "{}", reply.text);
+        assert_eq!(code(reply, 400, "invalid_request"), expected);
+    }
+    // Nobody answers there.
+    let body = with("url", json!("http://127.0.0.1:1/"));
+    let reply = world.post_once(INSTANCES, &provisioner, "k1", &body).await;
+    assert_eq!(code(reply, 422, "invalid_request"), "webhook_verification_failed");
+    assert!(receiver.got.lock().unwrap().is_empty());
+}
+
+async fn every_end_is_told_once(world: World) {
+    let provisioner = provisioner(&world).await;
+    let receiver = Receiver::start().await;
+    let asking = told(&world, &provisioner, &receiver).await;
+    let at_once = asking.raise("k1", &call("find", json!({}))).await;
+    let approved = asking.raise("k2", &note()).await;
+    let denied = asking.raise("k3", &note()).await;
+    let cancelled = asking.raise("k4", &note()).await;
+    let expired = asking.raise("k5", &note()).await;
+    world.service.deliver_due().await.unwrap();
+    assert_eq!(receiver.resolved().len(), 1);
+    world.pass(Duration::from_millis(1_500));
+    approve(&world, id(&approved)).await;
+    decide(&world, id(&denied), false, Some("no")).await;
+    asking.cancel(id(&cancelled)).await.expect(200);
+    asking.cancel(id(&cancelled)).await.expect(200);
+    world.pass(Duration::from_secs(1_800));
+    asking.get(id(&expired)).await.expect(200);
+    for _ in 0..3 {
+        world.service.deliver_due().await.unwrap();
+    }
+    let told = receiver.resolved();
+    assert_eq!(told.len(), 5);
+    for made in [at_once, approved, denied, cancelled, expired] {
+        let mut found = told.iter().filter(|(_, message)| message["request_id"] == made["id"]);
+        let (_, message) = found.next().unwrap();
+        assert!(found.next().is_none());
+        assert_eq!(members(message), ["created_at", "id", "instance_id", "request_id", "type"]);
+        assert_eq!(message["instance_id"], asking.id.as_str());
+        let now = asking.get(id(&made)).await.expect(200);
+        assert_eq!(message["created_at"], now["decision"]["decided_at"]);
+    }
+    // A replay tells nobody.
+    asking.submit("k2", &note()).await.expect(200);
+    world.pass(Duration::from_secs(90_000));
+    world.service.deliver_due().await.unwrap();
+    assert_eq!(receiver.resolved().len(), 5);
+}
+
+async fn what_is_not_acknowledged_comes_again(world: World) {
+    let provisioner = provisioner(&world).await;
+    let receiver = Receiver::start().await;
+    let asking = told(&world, &provisioner, &receiver).await;
+    let other = Receiver::start().await;
+    for next in [
+        Move::Status(500),
+        Move::Redirect(other.url.clone()),
+        Move::RetryAfter(503, "600"),
+        Move::RetryAfter(429, "900"),
+        Move::RetryAfter(500, "900"),
+        Move::Status(404),
+    ] {
+        receiver.next(next);
+    }
+    let made = asking.raise("k1", &note()).await;
+    approve(&world, id(&made)).await;
+    let attempt = async |after: u64| {
+        world.pass(Duration::from_secs(after));
+        world.service.deliver_due().await.unwrap()
+    };
+    assert_eq!(attempt(0).await, 1);
+    assert_eq!(attempt(0).await, 0);
+    assert_eq!(attempt(3).await, 0);
+    assert_eq!(attempt(3).await, 1);
+    assert_eq!(attempt(11).await, 1);
+    // As long as it asks for, where it may.
+    assert_eq!(attempt(599).await, 0);
+    assert_eq!(attempt(2).await, 1);
+    assert_eq!(attempt(899).await, 0);
+    assert_eq!(attempt(2).await, 1);
+    assert_eq!(attempt(81).await, 1);
+    assert_eq!(attempt(161).await, 1);
+    assert_eq!(attempt(999_999).await, 0);
+    let told = receiver.resolved();
+    assert_eq!(told.len(), 7);
+    assert!(other.got.lock().unwrap().is_empty());
+    let first = &told[0];
+    for (headers, message) in &told {
+        assert_eq!(message, &first.1);
+        assert_eq!(headers["webhook-id"], first.0["webhook-id"]);
+    }
+    // Every attempt is signed at its own time.
+    let times: std::collections::BTreeSet<_> =
+        told.iter().map(|(headers, _)| headers["webhook-timestamp"].to_str().unwrap()).collect();
+    assert_eq!(times.len(), 7);
+}
+
+async fn delivery_is_given_up_after_a_week(world: World) {
+    let provisioner = provisioner(&world).await;
+    let receiver = Receiver::start().await;
+    let asking = told(&world, &provisioner, &receiver).await;
+    for _ in 0..200 {
+        receiver.next(Move::Status(500));
+    }
+    let made = asking.raise("k1", &note()).await;
+    approve(&world, id(&made)).await;
+    for _ in 0..84 {
+        world.service.deliver_due().await.unwrap();
+        world.pass(Duration::from_secs(2 * 3_600));
+    }
+    let count = receiver.resolved().len();
+    assert!((80..=84).contains(&count), "{count}");
+    assert_eq!(world.service.deliver_due().await.unwrap(), 0);
+    world.pass(Duration::from_secs(2 * 3_600));
+    assert_eq!(world.service.deliver_due().await.unwrap(), 0);
+    assert_eq!(receiver.resolved().len(), count);
+}
+
+async fn a_receiver_that_hangs_costs_its_own_attempt(world: World) {
+    let provisioner = provisioner(&world).await;
+    let receiver = Receiver::start().await;
+    let asking = told(&world, &provisioner, &receiver).await;
+    receiver.next(Move::Never);
+    let made = asking.raise("k1", &note()).await;
+    approve(&world, id(&made)).await;
+    let begun = std::time::Instant::now();
+    let replica = world.replica().await;
+    let (one, two) = tokio::join!(world.service.deliver_due(), async {
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        // Another replica leaves it alone meanwhile.
+        replica.service.deliver_due().await
+    });
+    assert_eq!((one.unwrap(), two.unwrap()), (1, 0));
+    let took = begun.elapsed();
+    assert!((9..20).contains(&took.as_secs()), "{took:?}");
+    world.pass(Duration::from_secs(6));
+    assert_eq!(replica.service.deliver_due().await.unwrap(), 1);
+    assert_eq!(receiver.resolved().len(), 2);
+}
+
+async fn a_deleted_instances_receiver_hears_nothing(world: World) {
+    let provisioner = provisioner(&world).await;
+    let receiver = Receiver::start().await;
+    let asking = told(&world, &provisioner, &receiver).await;
+    let made = asking.raise("k1", &note()).await;
+    asking.raise("k2", &note()).await;
+    approve(&world, id(&made)).await;
+    world.delete(&format!("{INSTANCES}/{}", asking.id), &provisioner).await.expect(204);
+    assert_eq!(world.service.deliver_due().await.unwrap(), 0);
+    assert!(receiver.resolved().is_empty());
+}
+
+async fn the_worker_delivers_and_stops(world: World) {
+    let provisioner = provisioner(&world).await;
+    let receiver = Receiver::start().await;
+    let asking = told(&world, &provisioner, &receiver).await;
+    let worker = Deliveries::start(Arc::clone(&world.service));
+    let made = asking.raise("k1", &note()).await;
+    approve(&world, id(&made)).await;
+    let end = std::time::Instant::now() + Duration::from_secs(20);
+    while receiver.resolved().is_empty() {
+        assert!(std::time::Instant::now() < end, "nothing was delivered");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    worker.stop().await;
+    asking.raise("k2", &call("find", json!({}))).await;
+    tokio::time::sleep(Duration::from_millis(1_500)).await;
+    assert_eq!(receiver.resolved().len(), 1);
+    // What one process did not deliver, the next one does.
+    let replica = world.replica().await;
+    let worker = Deliveries::start(Arc::clone(&replica.service));
+    while receiver.resolved().len() < 2 {
+        assert!(std::time::Instant::now() < end + Duration::from_secs(20));
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    worker.stop().await;
+}
+
+on_both_stores!(
+    a_receiver_is_asked_before_it_counts,
+    a_malformed_receiver_is_refused,
+    every_end_is_told_once,
+    what_is_not_acknowledged_comes_again,
+    delivery_is_given_up_after_a_week,
+    a_receiver_that_hangs_costs_its_own_attempt,
+    a_deleted_instances_receiver_hears_nothing,
+    the_worker_delivers_and_stops,
+);
