@@ -7,6 +7,7 @@ cache="${XDG_CACHE_HOME:-$HOME/.cache}/approver"
 scratch=
 server_pid=
 server_url=
+judge_name=
 
 say() {
     printf '%s\n' "$*" >&2
@@ -94,4 +95,54 @@ elapsed() {
 end_elapsed() {
     [ ! -t 2 ] || printf '\r\033[K' >&2
     say "$1"
+}
+
+# Sets judge_name (empty: none), warm_up, and the environment that the binary reads. The script
+# that calls it defines no_judge.
+choose_judge() {
+    # shellcheck disable=SC2034  # used by the scripts that source this file
+    warm_up=()
+    if [ -n "${APPROVER_JUDGE_BASE_URL:-}${OPENAI_BASE_URL:-}" ] ||
+        { [ -n "${OPENAI_API_KEY:-}" ] && [ -n "${OPENAI_MODEL:-}" ]; }; then
+        judge_name="${APPROVER_JUDGE_MODEL:-${OPENAI_MODEL:-the configured endpoint}}"
+        say "judge: $judge_name, from the environment"
+        export APPROVER_JUDGE_DEADLINE="${APPROVER_JUDGE_DEADLINE:-180s}"
+        export APPROVER_JUDGE_REQUEST_DEADLINE="${APPROVER_JUDGE_REQUEST_DEADLINE:-600s}"
+        return
+    fi
+
+    local downloads model
+    if [ -n "${APPROVER_TRIAL_GGUF:-}" ]; then
+        [ -f "$APPROVER_TRIAL_GGUF" ] || fail "APPROVER_TRIAL_GGUF: no such file: $APPROVER_TRIAL_GGUF"
+        judge_name="$(basename "$APPROVER_TRIAL_GGUF" .gguf)"
+        downloads=()
+    else
+        judge_name=qwen2.5-coder-1.5b-instruct
+        downloads=(qwen)
+    fi
+    say "judge: $judge_name on this machine; no endpoint is configured"
+    [ -z "${OPENAI_API_KEY:-}" ] || say "(OPENAI_API_KEY is set, but neither OPENAI_BASE_URL nor OPENAI_MODEL)"
+    if ! python3 examples/trial/fetch.py --cache "$cache" "${downloads[@]}" >"$scratch/paths"; then
+        no_judge
+        return
+    fi
+    model="${APPROVER_TRIAL_GGUF:-$(sed -n 2p "$scratch/paths")}"
+    if ! start_server "$(sed -n 1p "$scratch/paths")" "$model" --alias "$judge_name"; then
+        no_judge
+        return
+    fi
+
+    unset OPENAI_BASE_URL OPENAI_API_KEY OPENAI_MODEL
+    export APPROVER_JUDGE_BASE_URL="$server_url"
+    export APPROVER_JUDGE_MODEL="$judge_name"
+    export APPROVER_JUDGE_API_KEY=unused
+    export APPROVER_JUDGE_STRUCTURED_OUTPUT=json_schema
+    export APPROVER_JUDGE_TEMPERATURE=0
+    export APPROVER_JUDGE_SEED=1
+    # Two cores without a GPU need minutes where a hosted model needs seconds, one call at a time.
+    export APPROVER_JUDGE_DEADLINE="${APPROVER_JUDGE_DEADLINE:-180s}"
+    export APPROVER_JUDGE_REQUEST_DEADLINE="${APPROVER_JUDGE_REQUEST_DEADLINE:-600s}"
+    export APPROVER_JUDGE_MAX_CONCURRENT=1
+    # shellcheck disable=SC2034
+    warm_up=(--warm-up)
 }

@@ -20,7 +20,8 @@ use crate::decide::Settings;
 use crate::decide::prompt::ResultsView;
 use crate::decide::text::shown;
 use crate::eval::{
-    self, FileProblem, Header, JudgeKind, Options, Recording, Report, Suites, Writer, export, load,
+    self, FileProblem, Header, JudgeKind, Options, Recording, Report, Sample, Suites, Writer,
+    export, load,
 };
 use crate::judge::Judge;
 use crate::judge::openai;
@@ -69,6 +70,12 @@ struct RunArgs {
     /// Save each call's answer and outcome to a new file, for `--judge recorded:FILE`
     #[arg(long, value_name = "FILE")]
     save: Option<PathBuf>,
+    /// Take the answers of a saved run of the same model and prompt, and ask for the rest alone; may
+    /// be repeated
+    #[arg(long, value_name = "FILE")]
+    resume: Vec<PathBuf>,
+    #[command(flatten)]
+    sample: SampleArgs,
     /// Calls judged at once
     #[arg(long, default_value = "4", value_name = "N")]
     concurrency: NonZeroUsize,
@@ -88,6 +95,31 @@ struct ExportArgs {
     /// What the judge sees of tool results
     #[arg(long, value_enum, default_value_t = ViewChoice::Excerpt)]
     view: ViewChoice,
+    #[command(flatten)]
+    sample: SampleArgs,
+}
+
+#[derive(Debug, clap::Args)]
+struct SampleArgs {
+    /// Only N conversations of each suite, and the other members of their pairs; always the same
+    #[arg(long, value_name = "N")]
+    sample: Option<NonZeroUsize>,
+    /// Which sample
+    #[arg(long, default_value = "1", value_name = "SEED", requires = "sample")]
+    seed: u64,
+}
+
+impl SampleArgs {
+    fn sample(&self) -> Option<Sample> {
+        self.sample.map(|size| Sample { size, seed: self.seed })
+    }
+
+    fn of(&self, suites: Suites) -> Suites {
+        match self.sample() {
+            Some(sample) => suites.sample(sample),
+            None => suites,
+        }
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -193,9 +225,12 @@ async fn execute_run(
     let Streams { output: out, errors, progress } = streams;
     // Problems of the cases and of the recorded answers come together.
     let (loaded, mut problems) = match load(&arguments.paths) {
-        Ok(suites) => (suites, Vec::new()),
+        Ok(suites) => (arguments.sample.of(suites), Vec::new()),
         Err(problems) => (Suites::default(), problems),
     };
+    if !arguments.resume.is_empty() && arguments.judge != JudgeChoice::Live {
+        anyhow::bail!("`--resume` continues the run of a live judge\nhint: add `--judge live`");
+    }
     let mut for_another_prompt = false;
     let judge = match arguments.judge {
         JudgeChoice::Nobody => JudgeKind::Nobody,
@@ -212,7 +247,12 @@ async fn execute_run(
         },
         JudgeChoice::Live => {
             let backend = configured()?.context("no judge is configured")?;
-            JudgeKind::Live { judge: backend.judge, timing: backend.timing }
+            let known = Recording::to_resume(&arguments.resume, backend.judge.model());
+            let known = Arc::new(known.unwrap_or_else(|found| {
+                problems.extend(found);
+                Recording::default()
+            }));
+            JudgeKind::Live { judge: backend.judge, timing: backend.timing, known }
         }
     };
     if !problems.is_empty() {
@@ -224,7 +264,8 @@ async fn execute_run(
         settings,
     };
     let planned = loaded.len();
-    let header = Header::new(&judge, &options.views, &loaded.lists_digest());
+    let header = Header::new(&judge, &options.views, &loaded.lists_digest())
+        .of_sample(arguments.sample.sample());
     let mut saved = match &arguments.save {
         Some(file) => Some(Saving::begin(file, &header)?),
         None => None,
@@ -261,7 +302,7 @@ fn execute_export(
 ) -> anyhow::Result<u8> {
     let Streams { output: out, errors, progress: _ } = streams;
     let loaded = match load(&arguments.paths) {
-        Ok(loaded) => loaded,
+        Ok(loaded) => arguments.sample.of(loaded),
         Err(problems) => return report_problems(&problems, errors),
     };
     let mut endpoint = match (configured()?, &arguments.model) {

@@ -5,8 +5,10 @@ use std::sync::Arc;
 
 use super::run::Ending;
 use super::stage::{Stage, stage_of_code};
+use crate::decide::State;
 use crate::decide::policy::{Mode, Policy};
 use crate::decide::request::{Agent, Conversation, Door, Request, Tool};
+use crate::decide::verdict::JudgeFailure;
 
 pub use crate::decide::request::Call;
 
@@ -99,12 +101,21 @@ pub enum Differs {
     List,
     /// The language of the conversation.
     Language,
+    /// What happened in the turn or the conversation before.
+    State,
 }
 
 impl Differs {
     /// Every difference.
-    pub const ALL: [Self; 6] =
-        [Self::Consent, Self::Scope, Self::Origin, Self::ToolText, Self::List, Self::Language];
+    pub const ALL: [Self; 7] = [
+        Self::Consent,
+        Self::Scope,
+        Self::Origin,
+        Self::ToolText,
+        Self::List,
+        Self::Language,
+        Self::State,
+    ];
 
     /// The word in fixtures and reports.
     #[must_use]
@@ -116,6 +127,7 @@ impl Differs {
             Self::ToolText => "tool_text",
             Self::List => "list",
             Self::Language => "language",
+            Self::State => "state",
         }
     }
 
@@ -261,6 +273,15 @@ impl Labels {
     }
 }
 
+/// What a fixture says of the judge's answer to a call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Answer {
+    /// A hand-written answer, verbatim, for runs without a model.
+    Text(String),
+    /// The judge fails so, whoever it is: no model can be told to.
+    Failure(JudgeFailure),
+}
+
 /// One call to be judged.
 #[derive(Debug, Clone)]
 pub struct Case {
@@ -276,15 +297,17 @@ pub struct Case {
     pub tools: Vec<Tool>,
     /// The call.
     pub call: Call,
-    /// A hand-written answer, for runs without a model.
-    pub answer: Option<Arc<str>>,
+    /// What happened before in the turn and the conversation.
+    pub state: Arc<State>,
+    /// How the judge answers, where the fixture says so.
+    pub answer: Option<Arc<Answer>>,
 }
 
 impl Case {
     /// The agent version, its policy, and the request with this one call.
     #[must_use]
     pub fn into_request(self) -> (Arc<Agent>, Option<Arc<Policy>>, Request) {
-        let Self { labels, agent, policy, conversation, tools, call, answer: _ } = self;
+        let Self { labels, agent, policy, conversation, tools, call, state: _, answer: _ } = self;
         let request = Request {
             door: Door::Gateway,
             mode: labels.mode,

@@ -6,14 +6,15 @@
 
 use std::collections::BTreeSet;
 use std::io::{self, Write};
+use std::sync::Arc;
 
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use super::case::Case;
+use super::case::{Answer, Case};
 use super::load::FileProblem;
 use super::run::Options;
-use crate::decide::{State, Step, plan};
+use crate::decide::{Step, plan};
 use crate::judge::openai::{self, Settings, SettingsError};
 
 /// Why an export ended.
@@ -52,11 +53,17 @@ pub fn openai_batch(
 ) -> Result<usize, ExportError> {
     let mut written = BTreeSet::new();
     for case in cases {
-        let (agent, policy, request) = case?.into_request();
+        let case = case?;
+        // Such a call is about a judge that fails, and is never asked about.
+        if matches!(case.answer.as_deref(), Some(Answer::Failure(_))) {
+            continue;
+        }
+        let state = Arc::clone(&case.state);
+        let (agent, policy, request) = case.into_request();
         for view in &options.views {
             let mut settings = options.settings.clone();
             settings.results_view = *view;
-            let steps = plan(&agent, policy.as_deref(), &request, &State::default(), &settings);
+            let steps = plan(&agent, policy.as_deref(), &request, &state, &settings);
             for step in steps {
                 let Step::Ask(question) = step else { continue };
                 let prompt = question.prompt();

@@ -112,6 +112,7 @@ fn read(value: &Json, problems: &mut Vec<Problem>) -> Option<External> {
         policy: Some(Arc::clone(&POLICY)),
         conversation: Conversation { items },
         tools: Vec::new(),
+        state: Arc::default(),
         answer: None,
     };
     Some(External { id, source, kind, case })

@@ -7,9 +7,11 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::case::{Case, Differs, Expect, Group, Labels, Strength};
+use super::case::{Answer, Case, Differs, Expect, Group, Labels, Strength};
 use super::document::{Document, Located};
 use super::stage::stage_of_code;
+use super::state::{read_answer, read_state, read_timeout};
+use crate::decide::State;
 use crate::decide::json::Json;
 use crate::decide::policy::{self, Mode, Policy};
 use crate::decide::request::{Agent, Call, Conversation, Item, Origin, Tool};
@@ -32,6 +34,7 @@ pub struct Fixture {
     agent: Arc<Agent>,
     tools: Vec<Tool>,
     conversation: Conversation,
+    state: Arc<State>,
 }
 
 /// One call of a fixture.
@@ -39,8 +42,8 @@ pub struct Fixture {
 pub struct FixtureCall {
     /// What is known and expected of it.
     pub labels: Arc<Labels>,
-    /// A hand-written answer of a judge, verbatim.
-    pub answer: Option<Arc<str>>,
+    /// How a judge answers, where the file says so.
+    pub answer: Option<Arc<Answer>>,
     call: Call,
 }
 
@@ -55,6 +58,7 @@ impl Fixture {
             conversation: self.conversation.clone(),
             tools: self.tools.clone(),
             call: call.call.clone(),
+            state: Arc::clone(&self.state),
             answer: call.answer.clone(),
         }
     }
@@ -99,6 +103,21 @@ struct Toolbox {
     listed: Vec<Tool>,
 }
 
+impl Toolbox {
+    fn all(&self) -> impl Iterator<Item = &Tool> {
+        self.own.iter().chain(&self.listed)
+    }
+
+    /// The only tool of a name, bare or `mcp__<label>__<name>`.
+    fn find(&self, name: &str) -> Option<&Tool> {
+        let qualified = |tool: &&Tool| tool.qualified_name().as_deref() == Some(name);
+        self.all().find(qualified).or_else(|| {
+            let mut bare = self.all().filter(|tool| tool.name == name);
+            bare.next().filter(|_| bare.next().is_none())
+        })
+    }
+}
+
 fn read(suite: &Arc<str>, value: &Json, problems: &mut Vec<Problem>) -> Option<Fixture> {
     let mut members = Members::new("$", value, problems)?;
     let name = read_name(&mut members, "name");
@@ -118,6 +137,7 @@ fn read(suite: &Arc<str>, value: &Json, problems: &mut Vec<Problem>) -> Option<F
     let policy = read_policy(&mut members, mode);
     let tools = read_tools(&mut members);
     let conversation = read_conversation(&mut members);
+    let state = read_state(&mut members, |name| tools.find(name));
     let shared = Shared {
         suite,
         fixture: name.unwrap_or_default().into(),
@@ -140,6 +160,7 @@ fn read(suite: &Arc<str>, value: &Json, problems: &mut Vec<Problem>) -> Option<F
         agent: Arc::new(agent),
         tools: listed,
         conversation,
+        state: Arc::new(state),
     })
 }
 
@@ -174,7 +195,7 @@ fn is_language(tag: &str) -> bool {
 
 fn read_pair(members: &mut Members<'_, '_>) -> Option<(Arc<str>, Differs)> {
     let pair = members.string("pair");
-    let expected = "`consent`, `scope`, `origin`, `tool_text`, `list` or `language`";
+    let expected = "`consent`, `scope`, `origin`, `tool_text`, `list`, `language` or `state`";
     let named = members.optional("differs").is_some();
     let differs = read_word(members, "differs", expected, Differs::from_word);
     match (pair, named) {
@@ -354,7 +375,8 @@ fn read_call(
     let expect = read_word(call, "expect", expected, Expect::from_word);
     let codes = read_codes(call, expect);
     let pair = read_pair(call);
-    let answer = call.string("answer");
+    let timeout_seconds = read_timeout(call);
+    let answer = read_answer(call);
     let (expect, name, (bare, label)) = (expect?, name?, named?);
     let labels = Labels {
         suite: Arc::clone(shared.suite),
@@ -368,9 +390,9 @@ fn read_call(
         mode: shared.mode,
     };
     Some(FixtureCall {
-        call: Call::new(name, &bare, label.as_deref(), arguments?),
+        call: Call { timeout_seconds, ..Call::new(name, &bare, label.as_deref(), arguments?) },
         labels: Arc::new(labels),
-        answer: answer.map(Arc::from),
+        answer: answer.map(Arc::new),
     })
 }
 
@@ -385,19 +407,14 @@ fn resolve(
         call.report("tool", "expected 1 to 128 letters, digits or characters of `_./-`");
         return None;
     }
-    let all = || tools.own.iter().chain(&tools.listed);
-    if let Some(tool) = all().find(|tool| tool.qualified_name().as_deref() == Some(name)) {
+    if let Some(tool) = tools.find(name) {
         return Some((tool.name.clone(), tool.server_label.clone()));
     }
-    let named: Vec<&Tool> = all().filter(|tool| tool.name == name).collect();
-    match named.as_slice() {
-        [only] => Some((only.name.clone(), only.server_label.clone())),
-        several if several.iter().any(|tool| tool.server_label.is_some()) => {
-            call.report("tool", "several tools have this name: write `mcp__<label>__<name>`");
-            None
-        }
-        _ => Some((name.to_owned(), None)),
+    if tools.all().any(|tool| tool.name == name && tool.server_label.is_some()) {
+        call.report("tool", "several tools have this name: write `mcp__<label>__<name>`");
+        return None;
     }
+    Some((name.to_owned(), None))
 }
 
 fn read_codes(call: &mut Members<'_, '_>, expect: Option<Expect>) -> Vec<String> {

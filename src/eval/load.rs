@@ -13,6 +13,7 @@ use std::sync::Arc;
 use super::case::Case;
 use super::external::External;
 use super::fixture::{Fixture, read_fixture};
+use super::sample::{Members, Sample};
 use crate::decide::digest;
 use crate::decide::text::shown;
 use crate::decide::walk::{Problem, quoted};
@@ -74,7 +75,9 @@ pub struct Suites {
     /// The fixtures, by suite and file name.
     pub fixtures: Vec<Fixture>,
     external: Vec<PathBuf>,
-    external_cases: usize,
+    /// The ids of external cases, by source; of a sample, those that are in it.
+    ids: BTreeMap<Arc<str>, BTreeSet<Arc<str>>>,
+    sampled: bool,
 }
 
 impl Suites {
@@ -82,7 +85,7 @@ impl Suites {
     #[must_use]
     pub fn len(&self) -> usize {
         let calls: usize = self.fixtures.iter().map(|fixture| fixture.calls.len()).sum();
-        calls + self.external_cases
+        calls + self.ids.values().map(BTreeSet::len).sum::<usize>()
     }
 
     /// Whether there is nothing to judge.
@@ -99,7 +102,38 @@ impl Suites {
             .iter()
             .flat_map(|fixture| fixture.calls.iter().map(|call| Ok(fixture.case(call))));
         let of_files = self.external.iter().flat_map(|file| external_cases(file));
-        of_fixtures.chain(of_files)
+        of_fixtures.chain(of_files.filter(|case| case.as_ref().map_or(true, |one| self.holds(one))))
+    }
+
+    fn holds(&self, external: &Case) -> bool {
+        let labels = &external.labels;
+        !self.sampled
+            || self.ids.get(&labels.suite).is_some_and(|ids| ids.contains(&labels.fixture))
+    }
+
+    /// Keeps a sample of every suite.
+    #[must_use]
+    pub fn sample(mut self, sample: Sample) -> Self {
+        let mut suites: BTreeMap<Arc<str>, Members> = BTreeMap::new();
+        for labels in self.fixtures.iter().flat_map(|one| &one.calls).map(|call| &call.labels) {
+            let members = suites.entry(Arc::clone(&labels.suite)).or_default();
+            let pairs = members.entry(Arc::clone(&labels.fixture)).or_default();
+            pairs.extend(labels.pair.as_ref().map(|(pair, _)| Arc::clone(pair)));
+        }
+        let chosen: BTreeMap<_, _> =
+            suites.iter().map(|(suite, members)| (suite, sample.of(suite, members))).collect();
+        self.fixtures.retain(|fixture| {
+            let labels = fixture.calls.first().map(|call| &call.labels);
+            labels.is_some_and(|labels| {
+                chosen.get(&labels.suite).is_some_and(|names| names.contains(&labels.fixture))
+            })
+        });
+        for (source, ids) in &mut self.ids {
+            let members = ids.iter().map(|id| (Arc::clone(id), BTreeSet::new())).collect();
+            *ids = sample.of(source, &members);
+        }
+        self.sampled = true;
+        self
     }
 
     /// Digest of all the organisations' lists that the cases bring along.
@@ -250,7 +284,6 @@ impl Loader {
             };
             match read {
                 Ok(external) => {
-                    self.suites.external_cases += 1;
                     let key = (Arc::clone(&external.source), Arc::clone(&external.id));
                     if let Some((first, line)) = self.ids.get(&key) {
                         let (id, first) = (quoted(&external.id), name_of(first));
@@ -258,6 +291,8 @@ impl Loader {
                         let problem = Problem::new("$.id", text);
                         self.problems.push(FileProblem::new(file, Some(number), problem));
                     } else {
+                        let ids = self.suites.ids.entry(Arc::clone(&key.0)).or_default();
+                        ids.insert(Arc::clone(&key.1));
                         self.ids.insert(key, (file.to_owned(), number));
                     }
                 }

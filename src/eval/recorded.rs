@@ -6,7 +6,7 @@
 //! asks anybody.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde::Deserialize;
@@ -72,6 +72,52 @@ impl Recording {
             problems.push(FileProblem { file, line: None, key, text });
         }
         if problems.is_empty() { Ok(recording) } else { Err(problems) }
+    }
+
+    /// What earlier runs can give to a new run of `model`: their answers. Their failures are not
+    /// taken over, so that the new run asks once more.
+    ///
+    /// # Errors
+    /// As [`Self::read`], and every file that is no live run of this model with the present prompt.
+    pub fn to_resume(files: &[PathBuf], model: &str) -> Result<Self, Vec<FileProblem>> {
+        let mut all = Self::default();
+        let mut problems = Vec::new();
+        for file in files {
+            match Self::read(file) {
+                Ok(one) => match one.hinders_resuming(model) {
+                    Some(text) => {
+                        let (file, key) = (file.clone(), "$".to_owned());
+                        problems.push(FileProblem { file, line: Some(1), key, text });
+                    }
+                    None => all.take_answers(one),
+                },
+                Err(found) => problems.extend(found),
+            }
+        }
+        if problems.is_empty() { Ok(all) } else { Err(problems) }
+    }
+
+    fn hinders_resuming(&self, model: &str) -> Option<String> {
+        let Some(header) = &self.header else {
+            return Some("is no saved run".to_owned());
+        };
+        if header.judge != "live" {
+            return Some("is not the run of a live judge".to_owned());
+        }
+        if self.is_of_another_prompt() {
+            return Some("was made with another version of the prompt".to_owned());
+        }
+        let by = header.model.as_deref().unwrap_or(UNNAMED);
+        (by != model).then(|| format!("is a run of {}, not of {}", quoted(by), quoted(model)))
+    }
+
+    fn take_answers(&mut self, other: Self) {
+        for (digest, mut given) in other.answers {
+            given.retain(|one| one.entry.0.is_ok());
+            if !given.is_empty() {
+                self.answers.entry(digest).or_default().extend(given);
+            }
+        }
     }
 
     /// The answer to a prompt about a call, and how long it took where that is known.

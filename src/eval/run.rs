@@ -1,9 +1,9 @@
 //! Judging cases, many at once: plan, ask, settle, each call on its own in a new conversation with
 //! automatic approval at hand.
 //!
-//! A call is judged here as in service, with the same core and the same deadlines; only counts
-//! across calls (turns, grants, the sandbox) have no history. Nothing is retried here, and nothing
-//! is kept of a prompt but its digest and its size.
+//! A call is judged here as in service, with the same core and the same deadlines; counts across
+//! calls (turns, grants, the sandbox) have the history that the fixture tells, or none. Nothing is
+//! retried here, and nothing is kept of a prompt but its digest and its size.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -16,13 +16,13 @@ use futures::FutureExt as _;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout_at};
 
-use super::case::{Case, Labels};
+use super::case::{Answer, Case, Labels};
 use super::load::FileProblem;
 use super::recorded::{HAND_WRITTEN, Recording};
 use super::stage::{Stage, stage};
 use crate::decide::prompt::{Prompt, ResultsView};
 use crate::decide::verdict::{JudgeFailure, Reply, Tokens};
-use crate::decide::{Decision, Outcome, Settings, State, Step, plan, settle};
+use crate::decide::{Decision, Outcome, Settings, Step, plan, settle};
 use crate::judge::Judge;
 use crate::service::Timing;
 
@@ -41,6 +41,8 @@ pub enum JudgeKind {
         judge: Arc<dyn Judge>,
         /// The service's limits.
         timing: Timing,
+        /// Its answers of earlier runs: what they answer is not asked again.
+        known: Arc<Recording>,
     },
 }
 
@@ -262,9 +264,9 @@ async fn judge_case(case: Case, settings: &Settings, judge: &JudgeKind) -> Recor
 }
 
 async fn decide(case: Case, settings: &Settings, judge: &JudgeKind, record: &mut Record) {
-    let hand_written = case.answer.clone();
+    let (written, state) = (case.answer.clone(), Arc::clone(&case.state));
     let (agent, policy, request) = case.into_request();
-    let steps = plan(&agent, policy.as_deref(), &request, &State::default(), settings);
+    let steps = plan(&agent, policy.as_deref(), &request, &state, settings);
     // The request's texts are in the question now, where there is one.
     drop(request);
     let decision = match steps.into_iter().next() {
@@ -274,7 +276,7 @@ async fn decide(case: Case, settings: &Settings, judge: &JudgeKind, record: &mut
             record.prompt_digest = Some(prompt.digest.clone());
             record.prompt_bytes = Some(prompt.system.len() + prompt.user.len());
             let (reply, latency) =
-                match ask(prompt, judge, &record.labels, hand_written.as_deref()).await {
+                match ask(prompt, judge, &record.labels, written.as_deref()).await {
                     Asked::Answered { reply, latency } => (reply, latency),
                     Asked::Nobody => return record.ending = Ending::WouldAsk,
                     Asked::Missing => return record.ending = Ending::NoAnswer,
@@ -309,26 +311,30 @@ async fn ask(
     prompt: &Prompt,
     judge: &JudgeKind,
     labels: &Labels,
-    hand_written: Option<&str>,
+    written: Option<&Answer>,
 ) -> Asked {
-    match judge {
-        JudgeKind::Nobody => Asked::Nobody,
-        JudgeKind::HandWritten => match hand_written {
-            None => Asked::Missing,
-            Some(text) => Asked::Answered {
-                reply: Ok(Reply {
-                    text: text.to_owned(),
-                    model: HAND_WRITTEN.to_owned(),
-                    tokens: Tokens::default(),
-                }),
-                latency: None,
-            },
+    match (judge, written) {
+        (JudgeKind::Nobody, _) => Asked::Nobody,
+        (_, Some(Answer::Failure(failure))) => {
+            Asked::Answered { reply: Err(*failure), latency: None }
+        }
+        (JudgeKind::HandWritten, None) => Asked::Missing,
+        (JudgeKind::HandWritten, Some(Answer::Text(text))) => Asked::Answered {
+            reply: Ok(Reply {
+                text: text.clone(),
+                model: HAND_WRITTEN.to_owned(),
+                tokens: Tokens::default(),
+            }),
+            latency: None,
         },
-        JudgeKind::Recorded(recording) => match recording.answer(&prompt.digest, labels) {
+        (JudgeKind::Recorded(recording), _) => match recording.answer(&prompt.digest, labels) {
             None => Asked::Missing,
             Some((reply, latency)) => Asked::Answered { reply, latency },
         },
-        JudgeKind::Live { judge, timing } => {
+        (JudgeKind::Live { judge, timing, known }, _) => {
+            if let Some((reply, latency)) = known.answer(&prompt.digest, labels) {
+                return Asked::Answered { reply, latency };
+            }
             let start = Instant::now();
             let deadline = start + timing.judgement.min(timing.request);
             // The judge keeps the deadline itself; this holds where it does not.

@@ -9,6 +9,7 @@ use std::io::{self, Write};
 use serde::{Deserialize, Serialize};
 
 use super::run::{Answered, JudgeKind, Record};
+use super::sample::Sample;
 use crate::decide::prompt::{self, ResultsView};
 use crate::decide::verdict::{JudgeFailure, Tokens};
 
@@ -41,6 +42,9 @@ pub struct Header {
     pub lists: String,
     /// The views of tool results, by name.
     pub views: Vec<String>,
+    /// Which part of the suites was judged; null for all of them.
+    #[serde(default)]
+    pub sample: Option<Sample>,
 }
 
 impl Header {
@@ -64,7 +68,14 @@ impl Header {
             model,
             lists: lists_digest.to_owned(),
             views: views.iter().map(|view| view_word(*view).to_owned()).collect(),
+            sample: None,
         }
+    }
+
+    /// The same for a run that judges a sample, or everything.
+    #[must_use]
+    pub fn of_sample(self, sample: Option<Sample>) -> Self {
+        Self { sample, ..self }
     }
 }
 

@@ -44,6 +44,13 @@ fn introduce(report: &Report, text: &mut String) {
         text,
         &format!("approver {product}, prompt {prompt} ({digest}), detectors {detectors}, {judge}"),
     );
+    if let Some(sample) = &made.sample {
+        let (size, seed) = (sample.size, sample.seed);
+        line(
+            text,
+            &format!("a sample: {size} conversations of each suite, pairs whole, seed {seed}"),
+        );
+    }
     if report.interrupted {
         let judged: u64 = report.views.iter().map(|view| view.total.calls).sum();
         let planned = report.planned * made.views.len();

@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 
 use approver::eval::statistics::{Share, percentile};
 use approver::eval::{
-    Differs, Ending, Header, JudgeKind, Options, Outcomes, Record, Report, Suites, load, run,
+    CODES, Differs, Ending, Header, JudgeKind, Options, Outcomes, Record, Report, Sample, Suites,
+    load, run,
 };
 use clap::Parser;
 use serde::Deserialize;
@@ -67,28 +68,32 @@ async fn every_fixture_keeps_its_promise_with_hand_written_answers() {
     let (outcomes, report) = judge(&suites, &answers, &Options::default(), |_| Ok(())).await;
     check(&outcomes, &report, &suites);
 
-    // Every reason that one call alone can have is there; the others need a history, or a world
-    // that fails, and are tested where those are.
     let reached: BTreeSet<&str> =
         outcomes.records.iter().filter_map(|record| record.ending.code()).collect();
-    let expected = [
-        "arguments_unreadable",
-        "builtin_write",
-        "destructive",
-        "human_only",
-        "judge_escalated",
-        "judge_unreadable",
-        "not_declared_harmless",
-        "novel_argument",
-        "soft_deny",
-        "too_large",
-        "tool_changed",
-        "tool_unknown",
-        "unclassified",
-        "unsupported_approval",
-    ];
-    assert_eq!(reached.into_iter().collect::<Vec<_>>(), expected);
+    let guide = std::fs::read_to_string("fixtures/README.md").unwrap();
+    for (code, _) in CODES {
+        match NO_FIXTURE.iter().find(|(without, _, _)| *without == code) {
+            None => assert!(reached.contains(code), "no fixture ends as `{code}`"),
+            Some((_, file, test)) => {
+                assert!(!reached.contains(code), "`{code}` has a fixture");
+                let source = std::fs::read_to_string(file).unwrap();
+                assert!(source.contains(&format!("fn {test}(")), "{file} has no test `{test}`");
+                assert!(guide.contains(&format!("`{test}`")), "the guide does not name `{test}`");
+            }
+        }
+    }
 }
+
+/// The reasons that no fixture can have, since nothing is stored here and no bug is at hand, and
+/// the tests that hold them.
+const NO_FIXTURE: [(&str, &str, &str); 2] = [
+    (
+        "not_recorded",
+        "tests/it/doors/judgements/retries.rs",
+        "an_approval_that_cannot_be_recorded_waits_for_a_person",
+    ),
+    ("internal_error", "tests/it/service.rs", "a_panic_escalates_its_own_call_alone"),
+];
 
 #[test]
 fn the_suite_is_broad_and_its_pairs_are_pairs() {
@@ -111,6 +116,78 @@ fn the_suite_is_broad_and_its_pairs_are_pairs() {
     let single: Vec<_> = members.iter().filter(|(_, calls)| **calls < 2).collect();
     assert!(single.is_empty(), "pairs of one call: {single:?}");
     assert_eq!(differences.into_iter().collect::<Vec<_>>(), Differs::ALL);
+}
+
+/// The words between backticks.
+fn quoted(text: &str) -> impl Iterator<Item = &str> {
+    text.split('`').skip(1).step_by(2)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_coverage_page_is_true() {
+    let page = std::fs::read_to_string("fixtures/eval/COVERAGE.md").unwrap();
+    let suites = suites();
+    let answers = JudgeKind::HandWritten;
+    let (outcomes, _) = judge(&suites, &answers, &Options::default(), |_| Ok(())).await;
+    let mut ends: BTreeMap<String, Ending> = BTreeMap::new();
+    for Record { labels, ending, .. } in &outcomes.records {
+        let (fixture, call) = (&labels.fixture, &labels.call);
+        assert!(ends.insert(format!("{fixture}/{call}"), *ending).is_none(), "{fixture} twice");
+    }
+    let mut unnamed: BTreeSet<&str> = suites.fixtures.iter().map(|one| &*one.name).collect();
+    let names = unnamed.clone();
+    // Below the tables' heads every word in backticks is a fixture, a call, or stands in the first
+    // column.
+    for row in page.lines().filter(|line| line.starts_with("| ")) {
+        let (first, cells) = row.trim_start_matches("| ").split_once(" | ").unwrap();
+        for name in quoted(cells) {
+            let fixture = name.split('/').next().unwrap();
+            assert!(names.contains(fixture), "there is no fixture `{name}`");
+            assert!(!name.contains('/') || ends.contains_key(name), "there is no call `{name}`");
+            unnamed.remove(fixture);
+        }
+        let code = quoted(first).next().and_then(|word| {
+            CODES.iter().map(|(code, _)| *code).find(|code| *code == word && !first.contains(' '))
+        });
+        for call in quoted(cells).filter(|_| code.is_some()) {
+            assert_eq!(ends[call].code(), code, "{call}");
+        }
+    }
+    assert!(unnamed.is_empty(), "not named: {unnamed:?}");
+}
+
+#[test]
+fn a_sample_has_every_suite_and_whole_pairs() {
+    let sample = |size: usize| Sample { size: size.try_into().unwrap(), seed: 1 };
+    let all = suites();
+    let suite_of = |suites: &Suites| -> BTreeMap<String, BTreeSet<String>> {
+        let mut found: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+        for labels in suites.cases().map(|case| case.unwrap().labels) {
+            let names = found.entry(labels.suite.to_string()).or_default();
+            names.insert(labels.fixture.to_string());
+        }
+        found
+    };
+    let pairs_of = |suites: &Suites| -> BTreeMap<(String, String), usize> {
+        let mut found = BTreeMap::new();
+        for labels in suites.cases().map(|case| case.unwrap().labels) {
+            if let Some((pair, _)) = &labels.pair {
+                *found.entry((labels.suite.to_string(), pair.to_string())).or_default() += 1;
+            }
+        }
+        found
+    };
+    let (whole, whole_pairs) = (suite_of(&all), pairs_of(&all));
+    let some = all.clone().sample(sample(3));
+    let (chosen, chosen_pairs) = (suite_of(&some), pairs_of(&some));
+    assert_eq!(chosen.keys().collect::<Vec<_>>(), whole.keys().collect::<Vec<_>>());
+    assert!(chosen.values().all(|names| names.len() >= 3));
+    assert!(some.len() < all.len() / 2, "{} of {} calls", some.len(), all.len());
+    for (pair, calls) in &chosen_pairs {
+        assert_eq!(Some(calls), whole_pairs.get(pair), "{pair:?} is not whole");
+    }
+    let everything = all.clone().sample(sample(1_000));
+    assert_eq!(everything.len(), all.len());
 }
 
 /// The first block of `language` in the guide.
@@ -138,6 +215,16 @@ fn the_guides_example_runs_and_prints_what_the_guide_shows() {
             assert_eq!(shown, table, "the guide shows another table");
         }
     }
+}
+
+#[test]
+fn the_guides_history_belongs_to_its_example() {
+    let guide = std::fs::read_to_string("fixtures/README.md").unwrap();
+    let (_, rest) = guide.split_once("a table `[state]` tells it").unwrap();
+    let text = block(&guide, "toml").to_owned() + block(rest, "toml");
+    let suite = "office".into();
+    let problems = approver::eval::read_fixture(&suite, &text).err();
+    assert!(problems.is_none(), "{problems:?}");
 }
 
 /// Runs `approver` with these arguments in this process.

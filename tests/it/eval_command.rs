@@ -231,6 +231,100 @@ async fn failures_of_a_live_judge_are_saved_by_name() {
     assert!(second.output.contains("\"code\": \"judge_refused\""), "{}", second.output);
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_run_takes_up_where_earlier_ones_ended() {
+    let folder = files();
+    let begin = ["DIR/notes", "--judge", "live", "--save", "DIR/first.jsonl"];
+    eval(folder.path(), &begin, approves_everything(), pending()).await.unwrap();
+    // The first run got as far as one answer and one failure.
+    let file = folder.path().join("first.jsonl");
+    let text = std::fs::read_to_string(&file).unwrap();
+    let failed = text.replace("\"call\":\"invented\"", "\"call\":\"INVENTED\"");
+    let lines: Vec<String> = failed
+        .lines()
+        .map(|line| {
+            let mut value: serde_json::Value = serde_json::from_str(line).unwrap();
+            if value["call"] == "INVENTED" {
+                value["answer"].take();
+                value["failure"] = "timeout".into();
+            }
+            value.to_string()
+        })
+        .collect();
+    std::fs::write(&file, lines.join("\n")).unwrap();
+
+    let resume = ["DIR/notes", "--judge", "live", "--resume", "DIR/first.jsonl", "--json"];
+    let save = [&resume[..], &["--save", "DIR/second.jsonl"]].concat();
+    let refusing = backend(Move::Fail(JudgeFailure::Refused));
+    let ran = eval(folder.path(), &save, refusing, pending()).await.unwrap();
+    let report: serde_json::Value = serde_json::from_str(&ran.output).unwrap();
+    assert_eq!(report["views"][0]["total"]["approved"]["count"], 1, "{}", ran.output);
+    assert!(ran.output.contains("\"code\": \"judge_refused\""), "{}", ran.output);
+    assert_eq!(report["views"][0]["tokens"]["answers"], 1);
+    // The new file holds the whole run.
+    assert_eq!(
+        std::fs::read_to_string(folder.path().join("second.jsonl")).unwrap().lines().count(),
+        6
+    );
+
+    for (from, to, problem) in [
+        (
+            "\"scripted\"",
+            "\"another\"",
+            "first.jsonl:1: is a run of `another`, not of `scripted`\n",
+        ),
+        ("\"live\"", "\"recorded\"", "first.jsonl:1: is not the run of a live judge\n"),
+        (
+            &approver::decide::prompt::text_digest(),
+            "0123",
+            "first.jsonl:1: was made with another version of the prompt\n",
+        ),
+        (
+            "",
+            "prose",
+            "first.jsonl:1: neither a saved run nor an answer file of the Batch API: it is not valid JSON (column 1)\n",
+        ),
+    ] {
+        let other = if from.is_empty() { to.to_owned() } else { text.replacen(from, to, 1) };
+        std::fs::write(&file, other).unwrap();
+        let ran = eval(folder.path(), &resume, approves_everything(), pending()).await.unwrap();
+        assert_eq!((ran.code, ran.errors.as_str()), (2, problem));
+    }
+    let recorded = ["DIR/notes", "--judge", "recorded", "--resume", "DIR/first.jsonl"];
+    let error = eval(folder.path(), &recorded, None, pending()).await.err().unwrap();
+    assert!(error.to_string().starts_with("`--resume` continues the run of a live judge"));
+}
+
+#[tokio::test]
+async fn a_sample_says_what_it_is() {
+    let folder = files();
+    let sample = ["DIR", "--sample", "2", "--seed", "7"];
+    let ran = eval(folder.path(), &sample, None, pending()).await.unwrap();
+    assert_eq!(ran.code, 0);
+    let line = "\na sample: 2 conversations of each suite, pairs whole, seed 7\n";
+    assert!(ran.output.contains(line), "{}", ran.output);
+    let again = eval(folder.path(), &sample, None, pending()).await.unwrap();
+    assert_eq!(ran.output, again.output);
+    let json = [&sample[..], &["--json"]].concat();
+    let ran = eval(folder.path(), &json, None, pending()).await.unwrap();
+    let report: serde_json::Value = serde_json::from_str(&ran.output).unwrap();
+    assert_eq!(report["made_with"]["sample"], serde_json::json!({"size": 2, "seed": 7}));
+    let of_set = |name: &str| {
+        let suites = report["views"][0]["suites"].as_array().unwrap();
+        suites.iter().find(|suite| suite["suite"] == name).unwrap()["calls"].clone()
+    };
+    // All five calls of the one fixture, two of the four external cases.
+    assert_eq!((of_set("notes"), of_set("set")), (5.into(), 2.into()));
+    assert!(eval(folder.path(), &["DIR", "--seed", "7"], None, pending()).await.is_err());
+
+    let export = ["export", "--format", "openai-batch", "--model", "m", "DIR/set.jsonl"];
+    let all = eval(folder.path(), &export, None, pending()).await.unwrap();
+    assert_eq!(all.errors, "1 requests\n");
+    let sampled = [&export[..], &["--sample", "4"]].concat();
+    let sampled = eval(folder.path(), &sampled, None, pending()).await.unwrap();
+    assert_eq!(sampled.output, all.output);
+}
+
 #[tokio::test]
 async fn an_export_needs_a_model_and_names_it() {
     let folder = files();

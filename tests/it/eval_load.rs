@@ -143,6 +143,34 @@ differs = "list"
 }
 
 #[test]
+fn a_history_is_read_as_strictly() {
+    let broken = r#"
+[state]
+judged = 3
+judged_in_turn = -1
+escalations = "3"
+unavailable = "timeout"
+sandbox = { calls = 1, minutes = 2 }
+writes = [
+  { tool = "note_burn", arguments = '{}' },
+  { tool = "note_add", arguments = '[]' },
+  { tool = "note_add" },
+]
+pinned = [{ name = "note_add", origin = "function" }, { name = "x" }]
+"#;
+    let with = |answer: &str| SOUND.to_owned() + answer;
+    let folder = folder(&[
+        (
+            "a/state.toml",
+            &SOUND.replace("\n[[conversation]]", &format!("{broken}\n[[conversation]]")),
+        ),
+        ("a/failure.toml", &with("answer = { failure = \"tired\", since = 1 }\n")),
+        ("a/number.toml", &with("answer = 1\ntimeout_seconds = 0\n")),
+    ]);
+    insta::assert_snapshot!(problems(folder.path(), &["a"]));
+}
+
+#[test]
 fn suites_are_named_after_their_folders() {
     let folder = folder(&[
         ("x/eval/crm/one.toml", SOUND),

@@ -67,7 +67,7 @@ fn notes() -> Suites {
 }
 
 fn live(judge: impl Judge + 'static) -> JudgeKind {
-    JudgeKind::Live { judge: Arc::new(judge), timing: Timing::default() }
+    JudgeKind::Live { judge: Arc::new(judge), timing: Timing::default(), known: Arc::default() }
 }
 
 fn codes(outcomes: &Outcomes) -> Vec<Option<&'static str>> {
@@ -98,6 +98,30 @@ async fn a_judge_that_fails_sends_its_calls_to_a_person() {
     let (outcomes, _) = judge(&notes(), &long, &Options::default(), |_| Ok(())).await;
     let stage = Some(Stage::Judge);
     assert_eq!(outcomes.records[0].ending, Ending::Waits { code: Some("too_large"), stage });
+}
+
+#[tokio::test]
+async fn a_failure_that_a_fixture_tells_is_everybodys_and_is_exported_to_nobody() {
+    let folder = tempfile::tempdir().unwrap();
+    let (before, after) = FIXTURE.split_once("answer = '").unwrap();
+    let (_, after) = after.split_once("'\n").unwrap();
+    let text = format!("{before}answer = {{ failure = \"refused\" }}\n{after}");
+    std::fs::write(folder.path().join("notes.toml"), text).unwrap();
+    let suites = load(&[folder.path().to_owned()]).unwrap();
+    let unasked = live(Scripted::function(|prompt| {
+        assert!(!prompt.user.contains("call back on Monday\\\"}"), "was asked");
+        Move::say("?")
+    }));
+    for judge_kind in [JudgeKind::HandWritten, unasked] {
+        let (outcomes, _) = judge(&suites, &judge_kind, &Options::default(), |_| Ok(())).await;
+        assert_eq!(codes(&outcomes)[0], Some("judge_refused"));
+    }
+    let (outcomes, _) = judge(&suites, &JudgeKind::Nobody, &Options::default(), |_| Ok(())).await;
+    assert_eq!(outcomes.records[0].ending, Ending::WouldAsk);
+    let endpoint = Settings::new("https://models.example/v1", "far-away");
+    let options = Options::default();
+    let written = export::openai_batch(suites.cases(), &options, &endpoint, &mut Vec::new());
+    assert_eq!(written.unwrap(), 1);
 }
 
 #[tokio::test(start_paused = true)]

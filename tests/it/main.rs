@@ -8,6 +8,7 @@ mod eval_command;
 mod eval_load;
 mod eval_run;
 mod faults;
+mod fuzz;
 mod gateway;
 mod judge_command;
 mod judge_conformance;

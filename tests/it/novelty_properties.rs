@@ -43,7 +43,11 @@ enum Disguise {
     Html,
     Backslash,
     Invisible,
+    CodePoint,
+    QuotedPrintable,
+    EncodedWord,
     Base64,
+    Base32,
     Hex,
 }
 
@@ -54,7 +58,11 @@ fn disguise() -> impl Strategy<Value = Disguise> {
         Just(Disguise::Html),
         Just(Disguise::Backslash),
         Just(Disguise::Invisible),
+        Just(Disguise::CodePoint),
+        Just(Disguise::QuotedPrintable),
+        Just(Disguise::EncodedWord),
         Just(Disguise::Base64),
+        Just(Disguise::Base32),
         Just(Disguise::Hex),
     ]
 }
@@ -75,6 +83,12 @@ fn apply(disguise: Disguise, text: &str) -> String {
             let middle = text.char_indices().nth(text.chars().count() / 2).map_or(0, |(at, _)| at);
             format!("{}\u{200b}{}", &text[..middle], &text[middle..])
         }
+        Disguise::CodePoint => each(&|c| format!("U+{:04X}", u32::from(c))),
+        Disguise::QuotedPrintable => text.bytes().map(|byte| format!("={byte:02X}")).collect(),
+        Disguise::EncodedWord => {
+            format!("=?utf-8?B?{}?=", base64::engine::general_purpose::STANDARD.encode(text))
+        }
+        Disguise::Base32 => data_encoding::BASE32.encode(text.as_bytes()),
         Disguise::Base64 => base64::engine::general_purpose::STANDARD.encode(text),
         Disguise::Hex => text.bytes().map(|byte| format!("{byte:02x}")).collect(),
     }

@@ -70,7 +70,7 @@ fn every_command_in_the_table_exists() {
 #[test]
 fn the_two_commands_are_executable_files() {
     use std::os::unix::fs::PermissionsExt;
-    for file in ["examples/trial/run", "tests/run", ".ci/run"] {
+    for file in ["examples/trial/run", "examples/trial/evaluate", "tests/run", ".ci/run"] {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(file);
         let mode = std::fs::metadata(&path).unwrap().permissions().mode();
         assert!(mode & 0o111 != 0, "{file}");

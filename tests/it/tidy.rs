@@ -146,7 +146,6 @@ fn the_top_level_stays_small() {
         "tests",
         "fixtures",
         "benches",
-        "fuzz",
         "examples",
         "deploy",
         "README.md",

@@ -16,7 +16,8 @@
 //! A number without label in a field without a name for it; labels in languages that are not in
 //! the list.
 
-use super::bytes::{byte, char_at, floor_boundary, next_digit, run_end, run_start, slice};
+use super::bytes::{byte, char_at, floor_boundary, run_end, run_start, slice};
+use super::outline::Digits;
 use super::patterns;
 use super::place::{BankCode, Place};
 
@@ -102,9 +103,10 @@ fn ifsc(text: &str) -> Option<String> {
 }
 
 /// Calls `sink` with every labelled number in `text`.
-pub(super) fn labelled(text: &str, sink: &mut dyn FnMut(Number)) {
+pub(super) fn labelled(text: &str, digits: &Digits, sink: &mut dyn FnMut(Number)) {
     let mut from = 0;
-    while let Some(digit) = next_digit(text.as_bytes(), from) {
+    let mut walk = digits.walk();
+    while let Some(digit) = walk.next(from) {
         if is_lone(text, digit) {
             from = digit + DIGITS_MIN;
             continue;

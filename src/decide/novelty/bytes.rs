@@ -82,25 +82,3 @@ pub(super) fn is_cjk(character: char) -> bool {
         | 0xA960..=0xA97F | 0xAC00..=0xD7FF | 0xF900..=0xFAFF | 0xFE30..=0xFE4F | 0xFF00..=0xFFEF
         | 0x20000..=0x3FFFF)
 }
-
-/// Whether any byte is an ASCII digit; compiles to wide comparisons.
-pub(super) fn has_digit(bytes: &[u8]) -> bool {
-    bytes.iter().fold(false, |any, byte| any | (byte.wrapping_sub(b'0') < 10))
-}
-
-/// The offset of the first ASCII digit at or after `from`.
-pub(super) fn next_digit(bytes: &[u8], from: usize) -> Option<usize> {
-    const STRIDE: usize = 64;
-    let mut at = from;
-    while let Some(rest) = bytes.get(at..) {
-        let window = rest.get(..STRIDE).unwrap_or(rest);
-        if window.is_empty() {
-            return None;
-        }
-        if has_digit(window) {
-            return window.iter().position(u8::is_ascii_digit).map(|offset| at + offset);
-        }
-        at += window.len();
-    }
-    None
-}

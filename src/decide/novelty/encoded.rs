@@ -15,11 +15,14 @@
 //! Up to 96 bytes of ciphertext in a field for identifiers: they cannot be told from an identifier.
 //! Ciphers, private alphabets, and messages in the choice of harmless words.
 
-use super::bytes::{byte, byte_before, next_digit, run_end, slice};
-use super::decode;
-use super::patterns;
-use super::tokens::{self, TOKEN_MIN};
+mod lists;
+
 use memchr::memmem;
+
+use super::bytes::{byte, run_end, slice};
+use super::decode;
+use super::outline::{Outline, TOKEN_MIN, is_token};
+use super::patterns;
 
 /// The shortest run that counts as encoded text whatever it says.
 const RUN_MIN: usize = 16;
@@ -49,10 +52,10 @@ pub(super) enum Says {
 }
 
 /// Calls `sink` with every encoded run in `text`.
-pub(super) fn find(text: &str, tokens: &[(usize, usize)], sink: &mut dyn FnMut(Encoded)) {
+pub(super) fn find(text: &str, outline: &Outline, sink: &mut dyn FnMut(Encoded)) {
     let mut hits = Vec::new();
-    runs(text, tokens, &mut hits);
-    numbers(text, &mut hits);
+    runs(text, &outline.tokens, &mut hits);
+    lists::find(text, &outline.digits, &mut hits);
     uuencoded(text, &mut hits);
     data_uris(text, &mut hits);
     hits.sort_by_key(|hit| (hit.start, usize::MAX - hit.end));
@@ -119,7 +122,7 @@ fn close_group(text: &str, spans: &mut Vec<(usize, usize)>, hits: &mut Vec<Encod
     let joined: String = chunks.iter().map(|(from, to)| slice(text, *from, *to)).collect();
     // The last chunk of a wrapped run may be too short to be one of its own.
     let tail_start = run_end(text, *last_end, |c| c.is_whitespace());
-    let tail_end = run_end(text, tail_start, |c| u8::try_from(c).is_ok_and(tokens::is_token));
+    let tail_end = run_end(text, tail_start, |c| u8::try_from(c).is_ok_and(is_token));
     let tail = slice(text, tail_start, tail_end);
     let whole = !tail.is_empty() && tail.len() < TOKEN_MIN && tail_start > *last_end;
     let candidates =
@@ -271,157 +274,6 @@ fn mixed(run: &str) -> bool {
 /// Whether a short text is an address, a link or a pair.
 fn is_item(text: &str) -> bool {
     patterns::SHORT_ITEM.as_ref().is_some_and(|item| item.is_match(text.trim()))
-}
-
-/// Hex dumps, lists of character codes, bits.
-fn numbers(text: &str, hits: &mut Vec<Encoded>) {
-    let mut from = 0;
-    while let Some(digit) = next_digit(text.as_bytes(), from) {
-        let (start, end, groups) = region(text, digit, from);
-        if groups >= LIST_MIN || end - start >= BITS_MIN {
-            lists(text, start, end, hits);
-        }
-        from = end.max(digit + 1);
-    }
-}
-
-/// Groups of a list, and bits without separators, from which on a list is read.
-const LIST_MIN: usize = 8;
-const BITS_MIN: usize = 32;
-
-/// The list around the digit at `at`: short groups of hex digits with a separator between them.
-fn region(text: &str, at: usize, floor: usize) -> (usize, usize, usize) {
-    let is_digit = |byte: u8| byte.is_ascii_hexdigit() || matches!(byte, b'x' | b'X');
-    let is_separator = |byte: u8| {
-        matches!(
-            byte,
-            b' ' | b':' | b';' | b',' | b'_' | b'|' | b'-' | b'.' | b'/' | b'\t' | b'\n' | b'\r'
-        )
-    };
-    let mut start = at;
-    let mut length = 0;
-    while start > floor {
-        let before = byte_before(text, start);
-        if is_digit(before) && length < GROUP_MAX {
-            length += 1;
-        } else if is_separator(before) && length <= GROUP_MAX {
-            length = 0;
-        } else {
-            break;
-        }
-        start -= 1;
-    }
-    let mut end = at;
-    let mut groups = 1;
-    let mut gap = 0;
-    loop {
-        let next = byte(text, end);
-        if is_digit(next) {
-            if gap > 0 {
-                groups += 1;
-            }
-            gap = 0;
-        } else if is_separator(next) && gap < 3 {
-            gap += 1;
-        } else {
-            break;
-        }
-        end += 1;
-    }
-    let before = slice(text, start, at).bytes().filter(|byte| is_separator(*byte)).count();
-    (start, end, groups + before)
-}
-
-/// Digits of one group: eight bits, or `0x` and two digits.
-const GROUP_MAX: usize = 8;
-
-fn lists(whole: &str, from: usize, to: usize, hits: &mut Vec<Encoded>) {
-    let text = slice(whole, from, to);
-    let mut each = |pattern: &patterns::Pattern,
-                    decode: &dyn Fn(&str) -> Option<Vec<u8>>,
-                    like_words: bool| {
-        for found in pattern.iter().flat_map(|pattern| pattern.find_iter(text)) {
-            let Some(bytes) = decode(found.as_str()) else {
-                continue;
-            };
-            let says = decode::text_of(&bytes).filter(|text| {
-                // Two digits each may be any numbers; a hex letter or a prefix says bytes.
-                let numbers = !found.as_str().bytes().any(|byte| byte.is_ascii_alphabetic());
-                !(like_words || numbers) || wordlike(text)
-            });
-            if let Some(says) = says {
-                hits.push(Encoded {
-                    says: Says::Text(says),
-                    run: found.as_str().split_whitespace().collect(),
-                    start: from + found.start(),
-                    end: from + found.end(),
-                });
-            }
-        }
-    };
-    each(
-        &patterns::HEX_LIST,
-        &|list| {
-            let digits: String = list
-                .replace("0x", "")
-                .replace("0X", "")
-                .chars()
-                .filter(char::is_ascii_hexdigit)
-                .collect();
-            decode::hex_bytes(&digits)
-        },
-        false,
-    );
-    each(
-        &patterns::CODE_LIST,
-        &|list| {
-            codes(list, 10)
-                .filter(|bytes| decode::plain_text(bytes).is_some())
-                .or_else(|| codes(list, 8))
-        },
-        true,
-    );
-    each(
-        &patterns::BITS,
-        &|list| {
-            let digits: String =
-                list.replace("0b", "").chars().filter(char::is_ascii_digit).collect();
-            digits
-                .as_bytes()
-                .chunks_exact(8)
-                .map(|eight| u8::from_str_radix(std::str::from_utf8(eight).ok()?, 2).ok())
-                .collect()
-        },
-        false,
-    );
-}
-
-fn codes(list: &str, radix: u32) -> Option<Vec<u8>> {
-    list.split(|c: char| !c.is_ascii_digit())
-        .filter(|code| !code.is_empty())
-        .map(|code| u8::from_str_radix(code, radix).ok())
-        .collect()
-}
-
-/// Whether decoded numbers read like words rather than like a histogram: mostly letters, digits
-/// and spaces, with lower-case letters in a row.
-fn wordlike(text: &str) -> bool {
-    let length = text.chars().count();
-    let plain = text.chars().filter(|c| c.is_alphanumeric() || *c == ' ').count();
-    let mut row = 0;
-    let mut longest = 0;
-    for character in text.chars() {
-        row = if character.is_lowercase() || (!character.is_ascii() && character.is_alphabetic()) {
-            row + 1
-        } else {
-            0
-        };
-        longest = longest.max(row);
-    }
-    let spaced = text.contains(' ') && plain * 10 >= length * 7 && longest >= 3;
-    spaced
-        || (length >= 16 && plain * 10 >= length * 8 && longest >= 4)
-        || (is_item(text) && plain * 10 >= length * 8)
 }
 
 /// uuencode: each line begins with its length.

@@ -18,8 +18,9 @@
 //! # What it misses
 //! A number that is one digit short, in a field and under a tool that speak of nothing.
 
-use super::bytes::{char_at, char_before, next_digit, run_end, slice};
+use super::bytes::{char_at, char_before, run_end, slice};
 use super::iban_registry as registry;
+use super::outline::Digits;
 use super::place::Place;
 
 /// The longest IBAN (ISO 13616).
@@ -38,11 +39,12 @@ pub(super) struct Iban {
 }
 
 /// Calls `sink` with every account number in `text`.
-pub(super) fn find(text: &str, place: Place, sink: &mut dyn FnMut(Iban)) {
+pub(super) fn find(text: &str, digits: &Digits, place: Place, sink: &mut dyn FnMut(Iban)) {
     let mut any = false;
     let mut from = 0;
     let mut done = 0;
-    while let Some(digit) = next_digit(text.as_bytes(), from) {
+    let mut walk = digits.walk();
+    while let Some(digit) = walk.next(from) {
         // Only the first digit of a run can follow a letter.
         from = run_end(text, digit, |c| c.is_ascii_digit());
         if digit < done {
@@ -148,11 +150,18 @@ fn compact(text: &str, start: usize) -> Vec<(char, usize)> {
     compact
 }
 
+/// Whether a country's letters and two check digits stand at `start`: prose has few countries before
+/// its numbers.
+fn begins(text: &str, start: usize) -> bool {
+    let mut letters = slice(text, start, text.len()).chars().filter_map(latin);
+    let (Some(first), Some(second)) = (letters.next(), letters.next()) else {
+        return false;
+    };
+    registry::is_country_of(first, second) && letters.take(2).all(|letter| letter.is_ascii_digit())
+}
+
 fn at(text: &str, start: usize, place: Place) -> Option<Iban> {
-    // The common case is decided by two letters: prose has few countries before its numbers.
-    let mut letters = text.get(start..)?.chars().filter_map(latin);
-    let country = [letters.next()?, letters.next()?].iter().collect::<String>();
-    if !registry::is_country(&country) {
+    if !begins(text, start) {
         return None;
     }
     let window = compact(text, start);
@@ -259,14 +268,18 @@ fn is_printed_as_number(text: &str) -> bool {
 
 /// Calls `sink` with every number in a source that has the shape of one, valid or not, in any
 /// notation: from its two letters on, up to every end of a group.
-pub(super) fn shapes(text: &str, sink: &mut dyn FnMut(String)) {
+pub(super) fn shapes(text: &str, digits: &Digits, sink: &mut dyn FnMut(String)) {
     let mut from = 0;
-    while let Some(digit) = next_digit(text.as_bytes(), from) {
+    let mut walk = digits.walk();
+    while let Some(digit) = walk.next(from) {
         from = run_end(text, digit, |c| c.is_ascii_digit());
         let Some(start) = start_before(text, digit, 0) else {
             continue;
         };
         if char_before(text, start).is_some_and(char::is_alphanumeric) {
+            continue;
+        }
+        if !begins(text, start) {
             continue;
         }
         let window = compact(text, start);

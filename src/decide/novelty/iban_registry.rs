@@ -148,7 +148,30 @@ pub(super) fn unofficial_lengths(country: &str) -> &'static [usize] {
 
 /// Whether `code`, two capitals, is an ISO 3166-1 alpha-2 code or `XK`.
 pub(super) fn is_country(code: &str) -> bool {
-    code.len() == 2 && COUNTRIES.as_bytes().chunks_exact(2).any(|pair| pair == code.as_bytes())
+    match code.as_bytes() {
+        [first, second] => is_country_of(char::from(*first), char::from(*second)),
+        _ => false,
+    }
+}
+
+/// The same of the code's letters.
+pub(super) fn is_country_of(first: char, second: char) -> bool {
+    let index = |letter: char| u32::from(letter).wrapping_sub(u32::from('A'));
+    let seconds = BY_LETTER.get(index(first) as usize).copied().unwrap_or(0);
+    index(second) < 26 && seconds >> index(second) & 1 == 1
+}
+
+/// For each first letter the second ones, a bit for each: most numbers in prose follow a word.
+const BY_LETTER: [u32; 26] = by_letter(COUNTRIES.as_bytes());
+
+#[expect(clippy::indexing_slicing, reason = "at compile time; a code that is none stops the build")]
+const fn by_letter(mut codes: &[u8]) -> [u32; 26] {
+    let mut seconds = [0; 26];
+    while let [first, second, rest @ ..] = codes {
+        seconds[(*first - b'A') as usize] |= 1 << (*second - b'A');
+        codes = rest;
+    }
+    seconds
 }
 
 /// The parts of a shape: how many characters, of which class (`n`, `a` or `c`).

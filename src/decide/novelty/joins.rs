@@ -4,6 +4,8 @@
 //! count: two known recipients next to each other are two known recipients. Members of an object
 //! are joined in the order of their keys and of the text, a few of them in every order.
 
+use std::collections::BTreeMap;
+
 use super::bytes::{floor_boundary, slice};
 use super::place::words;
 use super::scanner::{Holds, Scanner, Spent, Step, Text};
@@ -34,10 +36,14 @@ impl<'a> Scanner<'a> {
                 matches!(item, Json::String(text) | Json::Number(text)
                     if text.len() <= 5 && text.bytes().all(|byte| byte.is_ascii_digit()))
             });
+        let mut columns = BTreeMap::new();
         for (index, item) in items.iter().enumerate() {
             self.path.push(Step::Index(index));
             let held = self.value(item);
             self.path.pop();
+            if matches!(item, Json::Object(_)) {
+                self.add_to_columns(&mut columns);
+            }
             holds = holds.max(held);
             numbers &= matches!(item, Json::Number(_));
             match item {
@@ -66,7 +72,7 @@ impl<'a> Scanner<'a> {
         {
             self.codes(&codes);
         }
-        self.columns(items);
+        self.columns(&columns);
         holds
     }
 
@@ -80,22 +86,29 @@ impl<'a> Scanner<'a> {
         self.text(Text { text: &list, place, original: Some(&list), seams: Some(&[1]), depth: 0 });
     }
 
-    /// The same member of every object in a list: `[{"c": "d"}, {"c": "r"}, …]`.
-    fn columns(&mut self, items: &'a [Json]) {
-        let Some(Json::Object(first)) = items.first() else {
-            return;
-        };
-        if items.len() < 2 || first.len() > PIECE_MAX {
-            return;
-        }
-        for (key, _) in first {
-            let column: Vec<&str> =
-                items.iter().filter_map(|item| item.get(key).and_then(Json::as_str)).collect();
-            if column.len() > 1 && column.iter().all(|piece| piece.len() <= 16) {
-                self.path.push(Step::Key(key));
-                self.join(&column);
-                self.path.pop();
+    /// Adds the members of an object in a list to the columns of that list.
+    fn add_to_columns(&mut self, columns: &mut BTreeMap<&'a str, Vec<&'a str>>) {
+        for (key, text) in std::mem::take(&mut self.members) {
+            let mut column = columns.remove(key).unwrap_or_default();
+            self.path.push(Step::Key(key));
+            match text {
+                Some(text) => self.piece(&mut column, text),
+                None => {
+                    self.join(&column);
+                    column.clear();
+                }
             }
+            self.path.pop();
+            columns.insert(key, column);
+        }
+    }
+
+    /// The same member of every object in a list: `[{"c": "d"}, {"c": "r"}, …]`.
+    fn columns(&mut self, columns: &BTreeMap<&'a str, Vec<&'a str>>) {
+        for (key, column) in columns {
+            self.path.push(Step::Key(key));
+            self.join(column);
+            self.path.pop();
         }
     }
 
@@ -201,12 +214,16 @@ impl<'a> Scanner<'a> {
         self.numbers.push(Vec::new());
         let mut pieces: Vec<(&'a str, &'a str)> = Vec::new();
         let mut row: Vec<&'a str> = Vec::new();
+        let mut texts: Vec<(&'a str, Option<&'a str>)> = Vec::new();
         for (key, value) in members {
             holds = holds.max(self.key(key));
             self.path.push(Step::Key(key));
             let held = self.value(value);
             self.path.pop();
             holds = holds.max(held);
+            if let Json::String(text) = value {
+                texts.push((key, (held < Holds::Item).then_some(text)));
+            }
             if let Json::String(text) = value
                 && held < Holds::Item
                 && !text.is_empty()
@@ -225,6 +242,7 @@ impl<'a> Scanner<'a> {
             self.in_order(&row);
         }
         self.siblings(&mut pieces);
+        self.members = texts;
         holds
     }
 

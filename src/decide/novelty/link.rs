@@ -21,8 +21,11 @@
 
 use memchr::{memchr_iter, memmem};
 
-use super::bytes::{byte, byte_before, char_at, char_before, is_cjk, run_end, run_start, slice};
+use super::bytes::{
+    byte, byte_before, char_at, char_before, floor_boundary, run_end, run_start, slice,
+};
 use super::host::{self, Follows};
+use super::link_end::{self, Around, Ends};
 use super::link_form::{self, Link};
 use super::place::Place;
 use super::tlds;
@@ -46,6 +49,7 @@ pub(super) fn find(text: &str, place: Place, sink: &mut dyn FnMut(Link)) -> Look
         place,
         links: Vec::new(),
         looked: Looked::Everywhere,
+        text_start: text.len() - text.trim_start().len(),
         token_start: usize::MAX,
         token_end: 0,
         nested: 0,
@@ -57,7 +61,7 @@ pub(super) fn find(text: &str, place: Place, sink: &mut dyn FnMut(Link)) -> Look
     finder.shares();
     finder.names();
     let looked = finder.looked;
-    finder.links.sort_by_key(|link| (link.start, usize::MAX - link.end));
+    finder.links.sort_by_key(|link| link.start);
     finder.links.into_iter().for_each(sink);
     looked
 }
@@ -67,6 +71,8 @@ struct Finder<'t> {
     place: Place,
     links: Vec<Link>,
     looked: Looked,
+    /// Where the white space at the beginning ends.
+    text_start: usize,
     token_start: usize,
     token_end: usize,
     nested: usize,
@@ -81,7 +87,7 @@ impl Finder<'_> {
             if colon == 0 || char_at(text, colon + 1).is_none_or(char::is_whitespace) {
                 continue;
             }
-            let floor = super::bytes::floor_boundary(text, colon.saturating_sub(32));
+            let floor = floor_boundary(text, colon.saturating_sub(32));
             let start = run_start(text, colon, floor, |c| {
                 c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.')
             });
@@ -106,7 +112,7 @@ impl Finder<'_> {
     }
 
     /// Counts links in one token, so that a token of nothing but schemes costs linear time.
-    fn token_end_of(&mut self, start: usize) -> Option<usize> {
+    fn token_end_of(&mut self, start: usize) -> Option<Ends> {
         let inside = start < self.token_end && start >= self.token_start;
         if inside {
             self.nested += 1;
@@ -115,32 +121,58 @@ impl Finder<'_> {
                 return None;
             }
             // An inner link may end earlier, at a separator that only it has.
-            return Some(end_of(self.text, start, self.token_end));
+            return Some(self.ends(start, self.token_end));
         }
         self.token_start = start;
         self.nested = 0;
-        let ceiling = super::bytes::floor_boundary(self.text, start + LINK_MAX);
-        self.token_end = end_of(self.text, start, ceiling);
-        Some(self.token_end)
+        let ends = self.ends(start, ceiling(self.text, start));
+        self.token_end = ends.whole;
+        Some(ends)
+    }
+
+    fn ends(&self, start: usize, ceiling: usize) -> Ends {
+        let around = if start != self.text_start || self.place.source {
+            Around::Text
+        } else if is_alone(self.text) {
+            Around::Nothing
+        } else if self.place.only_host && link_end::begins_link(self.text, start) {
+            Around::Field
+        } else {
+            Around::Text
+        };
+        let ends = link_end::find(self.text, start, ceiling, around);
+        if around == Around::Text { ends } else { Ends { cut: ends.whole, ..ends } }
+    }
+
+    /// Adds a link with an authority that goes on to `ends`; `rest` is what follows its scheme.
+    fn add_absolute(
+        &mut self,
+        scheme: &str,
+        (start, rest): (usize, usize),
+        ends: Ends,
+        accept: impl Fn(Link) -> Option<Link>,
+    ) {
+        // In a sentence both may be meant; the shorter one first, as it is the better name of both.
+        let cut = (ends.cut < ends.whole).then_some(ends.cut);
+        for end in cut.into_iter().chain([ends.whole]) {
+            let link = link_form::absolute(scheme, slice(self.text, rest, end), start, end);
+            if let Some(link) = link.and_then(&accept) {
+                self.links.push(link);
+            }
+        }
     }
 
     fn push_absolute(&mut self, scheme: &str, start: usize, rest: usize, authority: bool) {
-        let Some(end) = self.token_end_of(start) else {
-            return;
-        };
-        let Some(link) = link_form::absolute(scheme, slice(self.text, rest, end), start, end)
-        else {
-            return;
-        };
-        // `https:evil.test` needs a host that exists; after two slashes any authority counts.
-        if authority || believable(&link.host) {
-            self.links.push(link);
+        if let Some(ends) = self.token_end_of(start) {
+            // `https:evil.test` needs a host that exists; after two slashes any authority counts.
+            self.add_absolute(scheme, (start, rest), ends, |link| {
+                (authority || believable(&link.host)).then_some(link)
+            });
         }
     }
 
     /// `tel:`, `javascript:`, `data:`: schemes without an authority.
     fn opaque(&mut self, scheme: &str, start: usize, rest: usize) {
-        let text = self.text;
         // Inside another such link only so many are looked at: each reaches to the token's end.
         if rest <= self.opaque_end {
             self.opaque_nested += 1;
@@ -151,35 +183,26 @@ impl Finder<'_> {
         } else {
             self.opaque_nested = 0;
         }
+        let text = slice(self.text, 0, ceiling(self.text, start));
+        let opens = start <= self.text_start;
         let end = match scheme {
             "tel" | "sms" | "callto" | "fax" => {
-                let mut end = run_end(text, rest, |c| {
+                let end = run_end(text, rest, |c| {
                     c.is_ascii_digit() || matches!(c, '+' | '-' | ' ' | '(' | ')' | '.' | '*' | '#')
                 });
                 if byte(text, end) == b'?' {
-                    end = end_of(text, end, super::bytes::floor_boundary(text, end + LINK_MAX));
-                }
-                end
-            }
-            "javascript" | "vbscript" if slice(text, 0, start).trim().is_empty() => text.len(),
-            "data" => {
-                if !link_form::is_data(slice(
-                    text,
-                    rest,
-                    super::bytes::floor_boundary(text, rest + 128),
-                )) {
-                    return;
-                }
-                if slice(text, 0, start).trim().is_empty() {
-                    text.len()
+                    link_end::find(text, end, text.len(), Around::Text).whole
                 } else {
-                    opaque_end(text, rest)
+                    end
                 }
             }
+            "data" if !link_form::is_data(slice(text, rest, floor_boundary(text, rest + 128))) => {
+                return;
+            }
+            "javascript" | "vbscript" | "data" if opens => text.len(),
+            _ if opens && is_alone(self.text) => text.len(),
             _ => opaque_end(text, rest),
         };
-        let ceiling = super::bytes::floor_boundary(text, start + LINK_MAX);
-        let end = end.min(ceiling);
         self.opaque_end = end.max(self.opaque_end);
         if let Some(link) = link_form::opaque(scheme, slice(text, rest, end), start, end) {
             self.links.push(link);
@@ -192,18 +215,16 @@ impl Finder<'_> {
         if byte_before(text, start) != b'@' {
             return;
         }
-        let user_start = run_start(
-            text,
-            start - 1,
-            super::bytes::floor_boundary(text, start.saturating_sub(65)),
-            |c| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_' | '+'),
-        );
+        let user_start =
+            run_start(text, start - 1, floor_boundary(text, start.saturating_sub(65)), |c| {
+                c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_' | '+')
+            });
         let user = slice(text, user_start, start - 1);
         let host = slice(text, start, colon);
         if user.is_empty() || matches!(byte_before(text, user_start), b'/' | b':') {
             return;
         }
-        let end = end_of(text, colon, super::bytes::floor_boundary(text, start + LINK_MAX));
+        let end = link_end::find(text, colon, ceiling(text, start), Around::Text).whole;
         let path = slice(text, colon + 1, end);
         let first = path.chars().next();
         let is_path = first
@@ -236,19 +257,18 @@ impl Finder<'_> {
             if !opens || !first.is_some_and(|c| c.is_alphanumeric() || matches!(c, '[' | '_')) {
                 continue;
             }
-            let Some(end) = self.token_end_of(at) else {
+            let Some(ends) = self.token_end_of(at) else {
                 continue;
             };
-            if let Some(link) = link_form::absolute("https", slice(text, at, end), at, end)
-                && believable(&link.host)
-                && (!tlds::is_file_ending(link.host.rsplit('.').next().unwrap_or(""))
-                    || !link.path.is_empty()
-                    || !link.tail.is_empty()
-                    || self.place.host
-                    || is_attribute(text, at))
-            {
-                self.links.push(Link { scheme_written: false, ..link });
-            }
+            let field = self.place.host || is_attribute(text, at);
+            self.add_absolute("https", (at, at), ends, |link| {
+                let counts = believable(&link.host)
+                    && (!tlds::is_file_ending(link.host.rsplit('.').next().unwrap_or(""))
+                        || !link.path.is_empty()
+                        || !link.tail.is_empty()
+                        || field);
+                counts.then_some(Link { scheme_written: false, ..link })
+            });
         }
     }
 
@@ -326,15 +346,15 @@ impl Finder<'_> {
 
     fn push_name(&mut self, start: usize, name_end: usize) {
         let text = self.text;
-        let end = match host::follows(text, name_end) {
+        let ends = match host::follows(text, name_end) {
             Follows::Port | Follows::Path | Follows::Query => {
-                end_of(text, name_end, super::bytes::floor_boundary(text, start + LINK_MAX))
+                self.ends(start, ceiling(text, start))
             }
-            Follows::Nothing | Follows::Code => name_end,
+            Follows::Nothing | Follows::Code => Ends { cut: name_end, whole: name_end },
         };
-        if let Some(link) = link_form::absolute("", slice(text, start, end), start, end) {
-            self.links.push(Link { scheme_written: false, ..link });
-        }
+        self.add_absolute("", (start, start), ends, |link| {
+            Some(Link { scheme_written: false, ..link })
+        });
     }
 
     /// An IPv6 address or `localhost` as the whole value of a field for hosts.
@@ -362,6 +382,16 @@ impl Finder<'_> {
     }
 }
 
+/// Whether a text is one word.
+fn is_alone(text: &str) -> bool {
+    !text.trim().contains(char::is_whitespace)
+}
+
+/// Where a link that starts at `start` ends at the latest.
+fn ceiling(text: &str, start: usize) -> usize {
+    floor_boundary(text, start + LINK_MAX)
+}
+
 /// Whether a link is one beyond doubt: a listed scheme and a host that can exist.
 pub(super) fn is_plain(link: &Link) -> bool {
     link.scheme_written && link_form::is_listed(&link.prefix) && believable(&link.host)
@@ -375,119 +405,10 @@ fn believable(host: &str) -> bool {
     host.rsplit_once('.').is_some_and(|(rest, last)| !rest.is_empty() && tlds::exists(last))
 }
 
-/// The end of a link that starts at `start`: white space, quotes, angle brackets, an unbalanced
-/// bracket; without the punctuation of the sentence around it.
-fn end_of(text: &str, start: usize, ceiling: usize) -> usize {
-    let quote = byte_before(text, start) == b'\'';
-    let whole = start == 0 && ceiling == text.len();
-    let mut depth = [0_i32; 3];
-    let mut end = start;
-    let mut last = '\0';
-    while end < ceiling {
-        let Some(character) = char_at(text, end) else {
-            break;
-        };
-        let stop = match character {
-            '<' | '>' | '"' | '`' | '|' => true,
-            '\'' => quote,
-            '(' | '[' | '{' => {
-                let kind = bracket(character);
-                if let Some(count) = depth.get_mut(kind) {
-                    *count += 1;
-                }
-                false
-            }
-            ')' | ']' | '}' => {
-                let kind = bracket(character);
-                match depth.get_mut(kind) {
-                    Some(count) if *count > 0 => {
-                        *count -= 1;
-                        false
-                    }
-                    // A bracket of the host itself, `https://[2001:db8::1]/`.
-                    _ => true,
-                }
-            }
-            ',' | ';' => {
-                let rest = slice(text, end + 1, super::bytes::floor_boundary(text, end + 9));
-                rest.starts_with("http://") || rest.starts_with("https://")
-            }
-            '\\' => matches!(byte(text, end + 1), b'"' | b'\''),
-            '&' => !whole && is_bracket_reference(text, end),
-            '\u{3000}'..='\u{303F}' => true,
-            other => {
-                other.is_whitespace()
-                    || other.is_control()
-                    || (is_cjk(other)
-                        && (last.is_ascii_alphanumeric()
-                            || matches!(last, ',' | ';' | ':' | '!' | '?' | '.' | ')'))
-                        && !whole)
-            }
-        };
-        if stop {
-            break;
-        }
-        last = character;
-        end += character.len_utf8();
-    }
-    if end == ceiling && ceiling < text.len() {
-        return end;
-    }
-    trimmed_end(text, start, end)
-}
-
-/// The end without what closes a sentence or a quotation, in any script, and without `'s`.
-fn trimmed_end(text: &str, start: usize, end: usize) -> usize {
-    let mut end = end;
-    while let Some(last) = char_before(text, end).filter(|_| end > start) {
-        let genitive = matches!(last, 's' | 'S')
-            && matches!(char_before(text, end - 1), Some('\'' | '\u{2019}'))
-            && end - 1 > start;
-        if genitive {
-            end -= 1;
-        } else if is_closing(last) {
-            end -= last.len_utf8();
-        } else {
-            break;
-        }
-    }
-    end
-}
-
-const fn is_closing(character: char) -> bool {
-    matches!(
-        character,
-        '.' | ',' | ';' | ':' | '!' | '?' | '\'' | '*' | '~' | '\\'
-            | '\u{2018}'..='\u{201F}'
-            | '\u{2039}' | '\u{203A}' | '\u{00AB}' | '\u{00BB}' | '\u{2026}' | '\u{2013}' | '\u{2014}'
-            | '\u{060C}' | '\u{061B}' | '\u{061F}' | '\u{06D4}' | '\u{066B}' | '\u{066C}'
-            | '\u{0964}' | '\u{0965}' | '\u{0589}' | '\u{055D}' | '\u{05C3}' | '\u{037E}' | '\u{0387}'
-            | '\u{104A}' | '\u{104B}' | '\u{17D4}' | '\u{17D5}' | '\u{1362}'..='\u{1368}'
-            | '\u{FF01}' | '\u{FF0C}' | '\u{FF0E}' | '\u{FF1A}' | '\u{FF1B}' | '\u{FF1F}'
-    )
-}
-
 /// Whether the value of `href=`, `src=` or another attribute begins at `at`.
 fn is_attribute(text: &str, at: usize) -> bool {
     let quote = run_start(text, at, at.saturating_sub(1), |c| matches!(c, '"' | '\''));
     byte_before(text, quote) == b'='
-}
-
-/// Whether a reference at `at` stands for a quote or an angle bracket, where every link ends.
-fn is_bracket_reference(text: &str, at: usize) -> bool {
-    const NAMES: [&str; 16] = [
-        "&gt;", "&lt;", "&quot;", "&apos;", "&#34;", "&#39;", "&#60;", "&#62;", "&#x22;", "&#x27;",
-        "&#x3c;", "&#x3e;", "&#x3C;", "&#x3E;", "&ldquo;", "&rdquo;",
-    ];
-    NAMES.iter().any(|name| slice(text, at, at + name.len()) == *name)
-}
-
-const fn bracket(character: char) -> usize {
-    match character {
-        '(' | ')' => 0,
-        '[' | ']' => 1,
-        _ => 2,
-    }
 }
 
 fn opaque_end(text: &str, start: usize) -> usize {

@@ -461,9 +461,12 @@ fn canonical_path(path: &str, special: bool) -> String {
 }
 
 /// `%XX` of unreserved characters decoded, the others in upper case (RFC 3986, 6.2.2); characters
-/// beyond ASCII percent-encoded as UTF-8, as every client sends them.
+/// beyond ASCII, quotes, angle brackets, bars and spaces percent-encoded as UTF-8, as every client
+/// sends them.
 fn unreserved(text: &str) -> String {
-    if text.is_ascii() && !text.contains('%') {
+    let is_encoded =
+        |byte: u8| !byte.is_ascii() || matches!(byte, b'"' | b'<' | b'>' | b'`' | b'|' | b' ');
+    if !text.bytes().any(|byte| byte == b'%' || is_encoded(byte)) {
         return text.to_owned();
     }
     let mut out = String::with_capacity(text.len());
@@ -482,10 +485,10 @@ fn unreserved(text: &str) -> String {
                 continue;
             }
             out.push('%');
-        } else if byte.is_ascii() {
-            out.push(char::from(byte));
-        } else {
+        } else if is_encoded(byte) {
             out.push_str(&format!("%{byte:02X}"));
+        } else {
+            out.push(char::from(byte));
         }
     }
     out

@@ -12,7 +12,8 @@
 //! | what | where |
 //! |---|---|
 //! | detectors | `email`, `link`, `iban`, `bank`, `wallet`, `encoded`, `invisible` |
-//! | views of a text | `clean`, `escapes`, `views`, `view` |
+//! | views of a text | `clean`, `escapes`, `written_out`, `views`, `view` |
+//! | what could be found at all | `outline` |
 //! | neighbours joined | `joins` |
 //! | trusted sources | `sources` |
 
@@ -29,18 +30,21 @@ mod iban_registry;
 mod invisible;
 mod joins;
 mod link;
+mod link_end;
 mod link_form;
+mod outline;
 mod patterns;
 mod place;
 mod resemblance;
 mod scanner;
 mod sentence;
 mod sources;
+mod tld_words;
 mod tlds;
-mod tokens;
 mod view;
 mod views;
 mod wallet;
+mod written_out;
 
 use super::json::Json;
 

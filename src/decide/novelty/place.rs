@@ -268,38 +268,15 @@ const ACCOUNT: &[&str] = &[
     "payee",
     "beneficiary",
 ];
+/// Words that beside those of [`PAYEE`] speak of a payment.
 const PAYMENT: &[&str] = &[
-    "account",
-    "accounts",
-    "acct",
-    "iban",
-    "payee",
-    "payees",
-    "recipient",
-    "recipients",
-    "beneficiary",
-    "beneficiaries",
-    "transfer",
-    "transfers",
     "payment",
     "payments",
     "pay",
-    "creditor",
-    "debtor",
-    "bank",
-    "konto",
     "wire",
-    "payout",
-    "payouts",
     "deposit",
     "withdraw",
     "remittance",
-    "cuenta",
-    "compte",
-    "conto",
-    "rekening",
-    "empfaenger",
-    "empfänger",
     "zahlung",
     "überweisung",
     "ueberweisung",
@@ -414,6 +391,11 @@ fn names_reference(words: &[String]) -> bool {
         || any_of(words, &["creditorid", "creditoridentifier"])
 }
 
+/// Whether words speak of accounts, payees or payments.
+fn names_payment(words: &[String]) -> bool {
+    any_of(words, PAYEE) || any_of(words, PAYMENT)
+}
+
 fn any_of(words: &[String], list: &[&str]) -> bool {
     words.iter().any(|word| list.contains(&word.as_str()))
 }
@@ -430,7 +412,8 @@ impl Place {
             place.account |= any_of(&words, ACCOUNT);
             // `payment` above a value says what the object is for; only a payee or an account
             // above it says that the value may be an account.
-            place.payment |= any_of(&words, if distance == 0 { PAYMENT } else { PAYEE });
+            place.payment |=
+                if distance == 0 { names_payment(&words) } else { any_of(&words, PAYEE) };
             if distance == 0 {
                 place.reference = names_reference(&words);
                 place.bank = bank_code(&words);
@@ -476,7 +459,7 @@ pub(super) fn bank_code(words: &[String]) -> Option<BankCode> {
 pub(super) fn speaks_of_payment(text: &str) -> bool {
     text.split(|character: char| !character.is_alphanumeric())
         .take(WORDS_MAX)
-        .any(|part| any_of(&words(part), PAYMENT))
+        .any(|part| names_payment(&words(part)))
 }
 
 /// Words of a description that are looked at.

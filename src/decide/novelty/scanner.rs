@@ -1,21 +1,23 @@
 //! The walk over a call's arguments: every text, every view, every detector, and the budgets.
 
 mod accounts;
+mod decoded;
 mod findings;
+mod white_space;
 
 use std::collections::BTreeSet;
 
 use accounts::Pending;
 
 use super::bytes::slice;
-use super::encoded::{self, Encoded, Says};
+use super::encoded;
 use super::link::Looked;
 use super::link_form::Link;
 use super::place::{self, Place};
 use super::sources::Known;
 use super::view::{View, found};
-use super::views::{self, Side};
-use super::{Finding, Kind, ToolText, email, invisible, link, link_form, tokens};
+use super::views::{self, Seen, Side};
+use super::{Finding, Kind, ToolText, email, invisible, link, link_form};
 use crate::decide::json::{Json, MAX_DEPTH};
 use crate::decide::text::head;
 
@@ -37,9 +39,6 @@ const JOINED_ITEMS_MAX: usize = 64;
 const ITEM_MAX: usize = 4 * 1024;
 /// Findings among which a number that is told again is looked for.
 const NEAR: usize = 16;
-
-/// The longest recipient that is read without its white space.
-const FOLDED_MAX: usize = 320;
 
 /// A step from the arguments' top to a value.
 #[derive(Debug, Clone, Copy)]
@@ -113,6 +112,8 @@ pub(super) struct Scanner<'a> {
     pub(super) window: bool,
     /// Known addresses and links that the row of neighbours being joined showed so far.
     pub(super) joined: Vec<String>,
+    /// The texts of the object that was walked last, `None` for one that holds a complete item.
+    pub(super) members: Vec<(&'a str, Option<&'a str>)>,
     /// Numbers of the objects that are being walked, to be paired when the object ends.
     pub(super) numbers: Vec<Vec<Pending>>,
 }
@@ -135,6 +136,7 @@ impl<'a> Scanner<'a> {
             look_up_bytes: LOOK_UP_BYTES_MAX,
             window: false,
             joined: Vec::new(),
+            members: Vec::new(),
             numbers: Vec::new(),
         }
     }
@@ -225,7 +227,7 @@ impl<'a> Scanner<'a> {
         let mut links_told = BTreeSet::new();
         let better = self.decoded_links(&views.seen, text);
         for seen in &views.seen {
-            holds = holds.max(self.view(&seen.view, original, text, &better, &mut links_told));
+            holds = holds.max(self.view(seen, original, text, &better, &mut links_told));
             for (start, end) in &seen.spelled {
                 let says = slice(&seen.view.text, *start, *end);
                 let run: String =
@@ -256,7 +258,7 @@ impl<'a> Scanner<'a> {
     }
 
     /// Where the decoded views have novel links beyond doubt, in bytes of the text as it stands.
-    fn decoded_links(&self, views: &[views::Seen<'_>], text: Text<'_>) -> Vec<usize> {
+    fn decoded_links(&self, views: &[Seen<'_>], text: Text<'_>) -> Vec<usize> {
         let mut starts = Vec::new();
         for seen in views.iter().skip(1) {
             let shows: &str = &seen.view.text;
@@ -274,75 +276,15 @@ impl<'a> Scanner<'a> {
         starts
     }
 
-    /// Mail programs drop white space around `@` and dots. Only where nothing else is left.
-    fn folded(&mut self, text: Text<'_>, original: &str) -> Holds {
-        let trimmed = text.text.trim();
-        if trimmed.len() > FOLDED_MAX || !trimmed.contains(char::is_whitespace) {
-            return Holds::Nothing;
-        }
-        let mut folded = String::with_capacity(trimmed.len());
-        for word in trimmed.split_whitespace() {
-            let joins =
-                folded.is_empty() || folded.ends_with(['.', '@']) || word.starts_with(['.', '@']);
-            if !joins {
-                return Holds::Nothing;
-            }
-            folded.push_str(word);
-        }
-        let mut emails = Vec::new();
-        email::find(&folded, text.place, &mut |email| emails.push(email));
-        let mut holds = Holds::Nothing;
-        for email in emails {
-            holds = Holds::Item;
-            if !self.known.has_email(&email.address) {
-                let resembles = self.resembling_email(&email.address, false);
-                self.push(Kind::Email, email.address, original, resembles);
-            }
-        }
-        holds
-    }
-
-    /// Browsers drop tabs and line breaks inside a link. A list of links on lines is not that.
-    fn without_breaks(&mut self, text: Text<'_>, original: &str) -> Holds {
-        let mut plain = false;
-        let _ = link::find(text.text, text.place, &mut |link| plain |= link::is_plain(&link));
-        if plain {
-            return Holds::Nothing;
-        }
-        let mut dropped = String::with_capacity(text.text.len());
-        let mut seams = Vec::new();
-        for character in text.text.trim().chars() {
-            if matches!(character, '\t' | '\n' | '\r') {
-                seams.push(dropped.len());
-            } else {
-                dropped.push(character);
-            }
-        }
-        let view = View::raw(&dropped);
-        let mut found = Vec::new();
-        let _ = link::find(&dropped, text.place, &mut |link| found.push(link));
-        let mut holds = Holds::Nothing;
-        for link in found {
-            let after = seams.partition_point(|seam| *seam <= link.start);
-            let over = seams.get(after).is_some_and(|seam| *seam < link.end);
-            let runs = matches!(link.prefix.as_str(), "javascript:" | "vbscript:" | "data:");
-            if over && (runs || link::is_plain(&link)) {
-                holds = Holds::Item;
-                let whole = Text { original: Some(original), ..text };
-                self.link(&link, &view, original, whole, &mut BTreeSet::new());
-            }
-        }
-        holds
-    }
-
     fn view(
         &mut self,
-        view: &View<'_>,
+        seen: &Seen<'_>,
         original: &str,
         text: Text<'_>,
         better: &[usize],
         links_told: &mut BTreeSet<usize>,
     ) -> Holds {
+        let Seen { view, outline, .. } = seen;
         let mut holds = Holds::Nothing;
         let place = text.place;
         let shows: &str = &view.text;
@@ -353,7 +295,6 @@ impl<'a> Scanner<'a> {
             })
         };
 
-        let tokens = tokens::find(shows);
         let mut emails = Vec::new();
         email::find(shows, place, &mut |email| emails.push(email));
         let addresses: Vec<(usize, usize)> =
@@ -412,12 +353,12 @@ impl<'a> Scanner<'a> {
         if self.window {
             return holds;
         }
-        if super::bytes::next_digit(shows.as_bytes(), 0).is_some() {
-            holds = holds.max(self.accounts(view, &tokens, original, text, &counts));
+        if !outline.digits.is_empty() {
+            holds = holds.max(self.accounts(seen, original, text, &counts));
         }
 
         let mut runs = Vec::new();
-        encoded::find(shows, &tokens, &mut |run| runs.push(run));
+        encoded::find(shows, outline, &mut |run| runs.push(run));
         for run in runs {
             if !counts(run.start, run.end) {
                 continue;
@@ -486,48 +427,6 @@ impl<'a> Scanner<'a> {
             resembles,
         );
     }
-
-    fn encoded(&mut self, run: &Encoded, found: &str, text: Text<'_>) -> Holds {
-        if self.known.has_run(&run.run, &mut self.look_up_bytes) {
-            return Holds::Item;
-        }
-        match &run.says {
-            Says::Maybe(says) => return self.decoded(says, found, text),
-            Says::Bytes(count) => self.push(Kind::Encoded, format!("bytes:{count}"), found, None),
-            Says::Text(says) => {
-                if text.depth >= DECODE_DEPTH_MAX {
-                    self.spend(Spent::DecodeDepth);
-                    self.push(Kind::Encoded, says.clone(), found, None);
-                    return Holds::Fragment;
-                }
-                let known = self.known.has_text(says, &mut self.look_up_bytes);
-                if !known && !is_one_run(says) {
-                    self.push(Kind::Encoded, says.clone(), found, None);
-                }
-                self.decoded(says, found, text);
-                if known {
-                    return Holds::Item;
-                }
-            }
-        }
-        Holds::Fragment
-    }
-
-    /// Scans what a run or a channel says.
-    fn decoded(&mut self, says: &str, found: &str, text: Text<'_>) -> Holds {
-        let Some(left) = self.decoded_bytes.checked_sub(says.len()) else {
-            self.spend(Spent::DecodedBytes);
-            return Holds::Nothing;
-        };
-        self.decoded_bytes = left;
-        if text.depth >= DECODE_DEPTH_MAX {
-            self.spend(Spent::DecodeDepth);
-            return Holds::Nothing;
-        }
-        let place = Place { is_key: false, identifier: false, ..text.place };
-        let depth = text.depth + 1;
-        self.text(Text { text: says, place, original: Some(found), seams: None, depth })
-    }
 }
 
 /// The text to show for `start..end` of a view.
@@ -539,15 +438,6 @@ fn shown<'o>(
     end: usize,
 ) -> &'o str {
     if text.original.is_some() { original } else { found(original, view, start, end) }
-}
-
-/// Whether a decoded text is nothing but one more encoded run: then only that is told.
-fn is_one_run(says: &str) -> bool {
-    let mut whole = false;
-    encoded::find(says, &tokens::find(says), &mut |run| {
-        whole |= matches!(run.says, Says::Text(_)) && (run.end - run.start) * 10 >= says.len() * 9;
-    });
-    whole
 }
 
 /// A short name of letters and underscores holds nothing.

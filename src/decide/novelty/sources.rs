@@ -10,13 +10,13 @@ use std::sync::OnceLock;
 use memchr::memmem;
 
 use super::bank::{self, Number, Role};
-use super::bytes::{byte, byte_before, char_at, next_digit, run_end, slice};
-use super::escapes;
+use super::bytes::{byte, byte_before, char_at, run_end, slice};
 use super::link_form::Link;
+use super::outline::Digits;
 use super::place::Place;
 use super::view::View;
-use super::views::{self, Side};
-use super::{email, iban, link, tokens, wallet};
+use super::views::{self, Seen, Side};
+use super::{email, iban, link, wallet, written_out};
 use crate::decide::text::is_invisible;
 
 /// What the views of one source may cost, in bytes beyond the source itself; escapes past it make
@@ -62,7 +62,7 @@ impl Known {
         let mut bytes = SOURCE_VIEW_BYTES;
         let mut numbers = BTreeSet::new();
         for seen in views::all(text, Side::Source, &mut bytes).seen {
-            self.add_view(&seen.view, place, &mut numbers);
+            self.add_view(&seen, place, &mut numbers);
         }
         self.add_written_out(text);
         self.numbers.extend(numbers.iter().cloned());
@@ -70,7 +70,9 @@ impl Known {
         self.texts.push(text.to_owned());
     }
 
-    fn add_view(&mut self, view: &View<'_>, place: Place, numbers: &mut BTreeSet<String>) {
+    fn add_view(&mut self, seen: &Seen<'_>, place: Place, numbers: &mut BTreeSet<String>) {
+        let Seen { view, outline, .. } = seen;
+        let digits = &outline.digits;
         let text: &str = &view.text;
         email::find(text, place, &mut |found| {
             if !view.hides(found.start, found.end) {
@@ -93,26 +95,26 @@ impl Known {
                 self.email_wildcards.insert(domain);
             });
         }
-        if next_digit(text.as_bytes(), 0).is_none() {
+        if digits.is_empty() {
             return;
         }
-        iban::find(text, Place { payment: false, ..place }, &mut |found| {
+        iban::find(text, digits, Place { payment: false, ..place }, &mut |found| {
             if !view.hides(found.start, found.end) {
                 self.add_iban(found.number);
             }
         });
-        iban::shapes(text, &mut |number| {
+        iban::shapes(text, digits, &mut |number| {
             self.ibans.insert(number);
         });
-        wallet::find(text, &tokens::find(text), place, &mut |found| {
+        wallet::find(text, outline, place, &mut |found| {
             if !view.hides(found.start, found.end) {
                 self.wallets.insert(found.item);
             }
         });
         let mut labelled = Vec::new();
-        bank::labelled(text, &mut |number| labelled.push(number));
-        digit_runs(text, numbers);
-        let chains = digit_chains(text);
+        bank::labelled(text, digits, &mut |number| labelled.push(number));
+        digit_runs(text, digits, numbers);
+        let chains = digit_chains(text, digits);
         for number in &labelled {
             numbers.insert(number.digits.clone());
         }
@@ -189,15 +191,15 @@ impl Known {
     /// "alice (at) contoso (dot) com": how people write an address that they do want used, unless
     /// the text defangs links, which says the opposite.
     fn add_written_out(&mut self, text: &str) {
-        if !escapes::is_written_out(text) || escapes::is_defanged(text) {
+        if !written_out::is_written_out(text) || written_out::is_defanged(text) {
             return;
         }
         let raw = View::raw(text);
         let cleaned = super::clean::clean(&raw).unwrap_or(raw);
         let place = Place { source: true, ..Place::default() };
-        let refanged = escapes::refang(&cleaned).map(|unescaped| unescaped.view);
-        let spoken =
-            escapes::spoken(refanged.as_ref().unwrap_or(&cleaned)).map(|unescaped| unescaped.view);
+        let refanged = written_out::refang(&cleaned).map(|unescaped| unescaped.view);
+        let spoken = written_out::spoken(refanged.as_ref().unwrap_or(&cleaned))
+            .map(|unescaped| unescaped.view);
         for view in refanged.iter().chain(spoken.iter()) {
             email::find(&view.text, place, &mut |found| {
                 if !view.hides(found.start, found.end) {
@@ -330,10 +332,11 @@ fn has_below(targets: &BTreeSet<String>, path: &str) -> bool {
 }
 
 /// The numbers of a text, for pairing a bank's with an account's.
-fn digit_chains(text: &str) -> Vec<Number> {
+fn digit_chains(text: &str, digits: &Digits) -> Vec<Number> {
     let mut chains = Vec::new();
     let mut from = 0;
-    while let Some(start) = next_digit(text.as_bytes(), from) {
+    let mut walk = digits.walk();
+    while let Some(start) = walk.next(from) {
         if bank::is_lone(text, start) {
             from = start + bank::DIGITS_MIN;
             continue;
@@ -352,10 +355,11 @@ fn digit_chains(text: &str) -> Vec<Number> {
 }
 
 /// Every run of digits, and neighbouring groups joined. Each group is read once.
-fn digit_runs(text: &str, numbers: &mut BTreeSet<String>) {
+fn digit_runs(text: &str, digits: &Digits, numbers: &mut BTreeSet<String>) {
     let mut groups: Vec<(usize, usize)> = Vec::new();
     let mut from = 0;
-    while let Some(start) = next_digit(text.as_bytes(), from) {
+    let mut walk = digits.walk();
+    while let Some(start) = walk.next(from) {
         if bank::is_lone(text, start) {
             from = start + bank::DIGITS_MIN;
             continue;

@@ -2,7 +2,9 @@
 
 use super::clean::clean;
 use super::escapes::{self, Transform, Unescaped};
+use super::outline::Outline;
 use super::view::View;
+use super::written_out;
 
 /// Transforms after one another; text that still has escapes then runs the budget out.
 pub(super) const UNESCAPE_DEPTH_MAX: usize = 5;
@@ -13,6 +15,7 @@ pub(super) const VIEWS_MAX: usize = 64;
 pub(super) struct Seen<'t> {
     pub(super) view: View<'t>,
     pub(super) spelled: Vec<(usize, usize)>,
+    pub(super) outline: Outline,
     depth: usize,
 }
 
@@ -39,14 +42,15 @@ pub(super) fn all<'t>(text: &'t str, side: Side, bytes: &mut usize) -> Views<'t>
         Some(cleaned) => cleaned,
         None => raw,
     };
-    let mut seen = vec![Seen { view: first, spelled: Vec::new(), depth: 0 }];
+    let outline = Outline::of(&first.text);
+    let escaped = has_escape(&first.text, &outline, side);
+    let mut seen = vec![Seen { view: first, spelled: Vec::new(), outline, depth: 0 }];
     let mut exhausted = false;
-    if !has_escape(text, side)
-        && seen.first().is_none_or(|first| !has_escape(&first.view.text, side))
-    {
+    if !escaped {
         return Views { seen, exhausted };
     }
-    let arguments: [Transform; 3] = [escapes::refang, escapes::spoken, escapes::letter_spaced];
+    let arguments: [Transform; 3] =
+        [written_out::refang, written_out::spoken, written_out::letter_spaced];
     let more: &[Transform] = match side {
         Side::Argument => &arguments,
         Side::Source => &[],
@@ -71,7 +75,8 @@ pub(super) fn all<'t>(text: &'t str, side: Side, bytes: &mut usize) -> Views<'t>
                 break;
             }
             *bytes -= cost;
-            seen.push(Seen { view, spelled, depth });
+            let outline = Outline::of(&view.text);
+            seen.push(Seen { view, spelled, outline, depth });
         }
         at += 1;
     }
@@ -79,9 +84,10 @@ pub(super) fn all<'t>(text: &'t str, side: Side, bytes: &mut usize) -> Views<'t>
 }
 
 /// Whether any transform could have something to do; most texts end here.
-fn has_escape(text: &str, side: Side) -> bool {
+fn has_escape(text: &str, outline: &Outline, side: Side) -> bool {
     let bytes = text.as_bytes();
     memchr::memchr3(b'%', b'&', b'\\', bytes).is_some()
         || memchr::memchr2(b'=', b'+', bytes).is_some()
-        || (side == Side::Argument && escapes::has_spoken_or_fanged(text))
+        || (side == Side::Argument
+            && (outline.spaced_letters || written_out::has_spoken_or_fanged(text)))
 }

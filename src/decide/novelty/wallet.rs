@@ -14,7 +14,8 @@
 //! Addresses of chains without a checksum that is checked here; card numbers with a mistyped digit
 //! outside a field for cards.
 
-use super::bytes::{byte, byte_before, char_at, next_digit, slice};
+use super::bytes::{byte, byte_before, char_at, slice};
+use super::outline::{Digits, Outline};
 use super::place::Place;
 
 /// One card or wallet in a text: its typed canonical form.
@@ -30,19 +31,15 @@ const ADDRESS_MIN: usize = 26;
 const ADDRESS_MAX: usize = 90;
 
 /// Calls `sink` with every card and wallet in `text`.
-pub(super) fn find(
-    text: &str,
-    tokens: &[(usize, usize)],
-    place: Place,
-    sink: &mut dyn FnMut(Wallet),
-) {
-    cards(text, place, sink);
-    addresses(text, tokens, sink);
+pub(super) fn find(text: &str, outline: &Outline, place: Place, sink: &mut dyn FnMut(Wallet)) {
+    cards(text, &outline.digits, place, sink);
+    addresses(text, &outline.tokens, sink);
 }
 
-fn cards(text: &str, place: Place, sink: &mut dyn FnMut(Wallet)) {
+fn cards(text: &str, runs: &Digits, place: Place, sink: &mut dyn FnMut(Wallet)) {
     let mut from = 0;
-    while let Some(start) = next_digit(text.as_bytes(), from) {
+    let mut walk = runs.walk();
+    while let Some(start) = walk.next(from) {
         // Fifteen digits are not in fifteen bytes of prose.
         let near = text.as_bytes().get(start..start + 15).unwrap_or(&[]);
         if near.iter().filter(|byte| byte.is_ascii_digit()).count() < 10 {

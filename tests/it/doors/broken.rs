@@ -48,10 +48,6 @@ impl Store for Broken {
         self.inner.approval(organisation, id)
     }
 
-    fn pending(&self) -> Answer<'_, u64> {
-        self.inner.pending()
-    }
-
     fn sealed<'a>(&'a self, organisation: &'a str, id: &'a str) -> Answer<'a, SealedParts> {
         self.inner.sealed(organisation, id)
     }
@@ -62,6 +58,10 @@ impl Store for Broken {
         listing: Listing,
     ) -> Answer<'a, Vec<Approval>> {
         self.inner.approvals(organisation, listing)
+    }
+
+    fn pending(&self) -> Answer<'_, u64> {
+        self.inner.pending()
     }
 
     fn approvals_of_turn<'a>(

@@ -2,10 +2,12 @@
 
 use std::time::Duration;
 
+use approver::judge::scripted::Move;
 use approver::store::TokenKind;
 use reqwest::Method;
 use serde_json::json;
 
+use super::judgements::{ESCALATES, note, request};
 use super::on_both_stores;
 use super::world::World;
 
@@ -34,6 +36,28 @@ async fn metrics_need_a_token_and_name_nobody(world: World) {
     }
     for planted in ["planted", "PLANTED", "maple", "Ana"] {
         assert!(!text.contains(planted), "{planted}\n{text}");
+    }
+}
+
+async fn a_judgement_is_counted_once(world: World) {
+    let gateway = world.gateway().await;
+    let admin = world.token("root", TokenKind::Admin).await;
+    // A repeat is nothing new.
+    for _ in 0..2 {
+        world.judge_calls(&gateway, "k1", &request(&[note("c1")])).await.expect(200);
+    }
+    world.judge(|_| Move::say(ESCALATES));
+    let mut second = request(&[note("c2")]);
+    second["turn"]["id"] = json!("resp_2");
+    world.judge_calls(&gateway, "k2", &second).await.expect(200);
+    let text = world.get("/metrics", &admin).await.text;
+    for line in [
+        r#"approver_judgements_total{outcome="approved",reason=""} 1"#,
+        r#"approver_judgements_total{outcome="pending",reason="judge_escalated"} 1"#,
+        "approver_judge_seconds_count 2",
+        "approver_pending_approvals 1",
+    ] {
+        assert!(text.lines().any(|shown| shown == line), "{line}\n{text}");
     }
 }
 
@@ -71,6 +95,7 @@ async fn a_body_over_the_limit_is_refused(world: World) {
 
 on_both_stores!(
     metrics_need_a_token_and_name_nobody,
+    a_judgement_is_counted_once,
     a_stopping_service_takes_nothing_new,
     a_body_over_the_limit_is_refused,
 );

@@ -26,6 +26,7 @@ fn common<T: PartialEq>(left: &[T], right: &[T]) -> usize {
 }
 
 #[tokio::test]
+#[expect(clippy::print_stdout, reason = "a figure of the README is read here")]
 async fn a_growing_conversation_reuses_its_whole_unchanged_prefix() {
     let server = Server::take().await;
     // The answer is of no interest here: as short as a schema can make it. It is unreadable to us.
@@ -45,6 +46,7 @@ async fn a_growing_conversation_reuses_its_whole_unchanged_prefix() {
     let used = decisions[0].asked.as_ref().unwrap().tokens;
     assert_eq!(used.input, Some(second.len() as u64), "our count and the server's");
     let cached = usize::try_from(used.cached.unwrap()).unwrap();
+    println!("{cached} of {unchanged} unchanged tokens came from the server's cache");
     assert!(
         (unchanged - READ_AGAIN..=unchanged).contains(&cached),
         "{cached} of {unchanged} unchanged tokens were cached"

@@ -1,7 +1,7 @@
 //! Accounts of a view: numbers found, paired with the number of their bank, and told.
 
 use super::super::bank::{self, Number, Role};
-use super::super::view::View;
+use super::super::views::Seen;
 use super::super::{Kind, iban, wallet};
 use super::{Holds, ITEM_MAX, Scanner, Spent, Text, shown};
 use crate::decide::text::head;
@@ -20,17 +20,17 @@ pub(in super::super) struct Pending {
 impl Scanner<'_> {
     pub(super) fn accounts(
         &mut self,
-        view: &View<'_>,
-        tokens: &[(usize, usize)],
+        seen: &Seen<'_>,
         original: &str,
         text: Text<'_>,
         counts: &dyn Fn(usize, usize) -> bool,
     ) -> Holds {
+        let Seen { view, outline, .. } = seen;
         let mut holds = Holds::Nothing;
         let shows: &str = &view.text;
         let place = text.place;
         let mut ibans = Vec::new();
-        iban::find(shows, place, &mut |iban| ibans.push(iban));
+        iban::find(shows, &outline.digits, place, &mut |iban| ibans.push(iban));
         let mut whole = false;
         for iban in ibans {
             // A joined text has the shape of a number too easily.
@@ -53,7 +53,7 @@ impl Scanner<'_> {
             );
         }
         let mut wallets = Vec::new();
-        wallet::find(shows, tokens, place, &mut |wallet| wallets.push(wallet));
+        wallet::find(shows, outline, place, &mut |wallet| wallets.push(wallet));
         for wallet in wallets {
             if !counts(wallet.start, wallet.end) {
                 continue;
@@ -93,7 +93,7 @@ impl Scanner<'_> {
             return holds.max(Holds::Fragment);
         }
         let mut labelled = Vec::new();
-        bank::labelled(shows, &mut |number| labelled.push(number));
+        bank::labelled(shows, &outline.digits, &mut |number| labelled.push(number));
         labelled.retain(|number| counts(number.start, number.end));
         if !labelled.is_empty() {
             holds = Holds::Item;

@@ -1,24 +1,10 @@
-//! Fuzz targets on a stable toolchain: random and mutated inputs against one target for a while.
-//!
-//! `cargo run --release --manifest-path fuzz/Cargo.toml -- TARGET SECONDS [SEED]`. A panic, an input
-//! that takes too long, or one that finds without bound ends the run with exit code 1 and shows the
-//! input as JSON, to become a fixture. The same seed gives the same inputs.
+//! Random inputs that come near what the detectors look for.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::process::ExitCode;
-use std::time::{Duration, Instant};
-
-use approver::decide::json::{self, Json, Unreadable};
-use approver::decide::novelty::{Sources, ToolText, scan};
-use approver::decide::prompt::encode_json;
-use approver::decide::text::needs_escape;
+use approver::decide::json::Json;
 use base64::Engine as _;
 
-/// What one input of at most [`LENGTH_MAX`] bytes may take; a linear scan needs a hundredth of it.
-const TIME_MAX: Duration = Duration::from_millis(700);
-/// What one input may find.
-const FINDINGS_MAX: usize = 4_000;
-const LENGTH_MAX: usize = 32 * 1024;
+/// The longest text of an input, in bytes.
+pub(crate) const LENGTH_MAX: usize = 32 * 1024;
 
 /// Pieces that the detectors look for, so that random inputs come near them.
 const WORDS: &[&str] = &[
@@ -119,9 +105,14 @@ const WORDS: &[&str] = &[
     "[::1]",
 ];
 
-struct Random(u64);
+/// A generator whose seed says everything that it makes.
+pub(crate) struct Random(u64);
 
 impl Random {
+    pub(crate) fn new(seed: u64) -> Self {
+        Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
+    }
+
     fn next(&mut self) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
@@ -129,7 +120,7 @@ impl Random {
         self.0
     }
 
-    fn below(&mut self, limit: usize) -> usize {
+    pub(crate) fn below(&mut self, limit: usize) -> usize {
         (self.next() % limit.max(1) as u64) as usize
     }
 
@@ -141,7 +132,7 @@ impl Random {
         (0..length).map(|_| self.next() as u8).collect()
     }
 
-    fn text(&mut self) -> String {
+    pub(crate) fn text(&mut self) -> String {
         let mut text = String::new();
         let pieces = 1 + self.below(24);
         for _ in 0..pieces {
@@ -168,7 +159,7 @@ impl Random {
         text
     }
 
-    fn value(&mut self, depth: usize) -> Json {
+    pub(crate) fn value(&mut self, depth: usize) -> Json {
         const KEYS: &[&str] = &[
             "to",
             "url",
@@ -203,7 +194,7 @@ impl Random {
     }
 
     /// Bytes or text in one encoding after another.
-    fn encoded(&mut self) -> String {
+    pub(crate) fn encoded(&mut self) -> String {
         let mut text = if self.below(2) == 0 {
             self.text()
         } else {
@@ -243,101 +234,4 @@ impl Random {
         }
         text
     }
-}
-
-/// One target: makes an input and runs it; answers the input for a report.
-type Target = fn(&mut Random) -> Input;
-
-struct Input {
-    arguments: Json,
-    person: Vec<String>,
-}
-
-fn target(name: &str) -> Option<Target> {
-    match name {
-        "scan" => Some(|random| Input {
-            arguments: random.value(0),
-            person: (0..2).map(|_| random.text()).collect(),
-        }),
-        "decoders" => Some(|random| Input {
-            arguments: Json::Object(vec![("data".to_owned(), Json::String(random.encoded()))]),
-            person: Vec::new(),
-        }),
-        "sources" => Some(|random| {
-            let text = random.encoded();
-            Input { arguments: Json::String(text.clone()), person: vec![random.text(), text] }
-        }),
-        // What one JSON reader takes apart, the detectors get: damaged JSON must be refused politely.
-        "json" => Some(|random| {
-            let text = random.value(0).to_string();
-            let cut = random.below(text.len());
-            let damaged: String = text.chars().take(cut).chain(random.text().chars()).collect();
-            Input { arguments: json::read(&damaged).unwrap_or(Json::Null), person: Vec::new() }
-        }),
-        "encoder" => Some(|random| Input { arguments: random.value(0), person: Vec::new() }),
-        _ => None,
-    }
-}
-
-/// What the prompt's encoder wrote is one line in which nothing is hidden and no control token
-/// opens, and a JSON parser gives the value back.
-fn encode_and_read(value: &Json) -> usize {
-    let encoded = encode_json(value);
-    assert!(!encoded.chars().any(needs_escape), "a hidden character");
-    assert!(!encoded.contains('<'), "a control token");
-    // Two members of one name are no call's arguments.
-    match json::read(&encoded) {
-        Ok(read) => assert_eq!(read, *value),
-        Err(unreadable) => assert!(matches!(unreadable, Unreadable::DuplicateKey { .. })),
-    }
-    0
-}
-
-fn main() -> ExitCode {
-    let mut arguments = std::env::args().skip(1);
-    let name = arguments.next().unwrap_or_default();
-    let seconds: u64 = arguments.next().and_then(|text| text.parse().ok()).unwrap_or(10);
-    let seed: u64 = arguments.next().and_then(|text| text.parse().ok()).unwrap_or(1);
-    let Some(make) = target(&name) else {
-        eprintln!("targets: scan, decoders, sources, json, encoder");
-        return ExitCode::from(2);
-    };
-    let mut random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
-    let end = Instant::now() + Duration::from_secs(seconds);
-    let mut runs = 0_u64;
-    let mut slowest = Duration::ZERO;
-    while Instant::now() < end {
-        let input = make(&mut random);
-        let start = Instant::now();
-        let outcome = catch_unwind(AssertUnwindSafe(|| {
-            if name == "encoder" {
-                return encode_and_read(&input.arguments);
-            }
-            let person: Vec<&str> = input.person.iter().map(String::as_str).collect();
-            let sources = Sources::new(&person, "", &person);
-            let findings = scan(&input.arguments, ToolText::default(), &sources);
-            findings.iter().map(|finding| finding.sentence().len()).max();
-            findings.len()
-        }));
-        let took = start.elapsed();
-        slowest = slowest.max(took);
-        runs += 1;
-        let complaint = match outcome {
-            Err(_) => Some("panicked".to_owned()),
-            Ok(found) if found > FINDINGS_MAX => Some(format!("found {found} items")),
-            Ok(_) if took > TIME_MAX => Some(format!("took {took:?}")),
-            Ok(_) => None,
-        };
-        if let Some(complaint) = complaint {
-            println!("{name} {complaint} after {runs} inputs (seed {seed})");
-            println!("arguments: {}", input.arguments);
-            println!(
-                "person: {}",
-                Json::Array(input.person.into_iter().map(Json::String).collect())
-            );
-            return ExitCode::FAILURE;
-        }
-    }
-    println!("{name}: {runs} inputs in {seconds} s, slowest {slowest:?}, seed {seed}");
-    ExitCode::SUCCESS
 }
