@@ -64,10 +64,6 @@ impl Store for Timed {
         self.inner.approval(organisation, id)
     }
 
-    fn pending(&self) -> Answer<'_, u64> {
-        self.inner.pending()
-    }
-
     fn sealed<'a>(&'a self, organisation: &'a str, id: &'a str) -> Answer<'a, SealedParts> {
         self.inner.sealed(organisation, id)
     }

@@ -7,7 +7,6 @@
 //!
 //! Exit codes: 0 when it is done; 1 when the server refused a decision; 2 when it could not be asked.
 
-mod client;
 mod render;
 
 use std::collections::BTreeSet;
@@ -17,7 +16,7 @@ use std::time::Duration;
 use anyhow::Context;
 use serde_json::{Value, json};
 
-use self::client::{Client, Failure};
+use super::client::{Client, Failure, Server};
 use crate::decide::text::shown;
 
 /// The server refused a decision.
@@ -38,14 +37,6 @@ pub struct Args {
     /// What to do.
     #[command(subcommand)]
     pub command: Command,
-}
-
-/// Where the server is.
-#[derive(Debug, clap::Args)]
-pub struct Server {
-    /// The server's address; the token comes from APPROVER_TOKEN
-    #[arg(long, env = "APPROVER_URL", value_name = "URL")]
-    pub url: String,
 }
 
 /// The commands.
@@ -171,10 +162,8 @@ pub async fn run(
         | Command::Approve(Approve { decision: Decision { server, .. }, .. })
         | Command::Reject(Reject { decision: Decision { server, .. } }) => server,
     };
-    let token = token.filter(|token| !token.is_empty());
-    let token =
-        token.context("APPROVER_TOKEN is not set\nhint: an operator's token reads and decides")?;
-    let client = Client::new(&server.url, &token)?;
+    let hint = "an operator's token reads and decides";
+    let client = Client::with_token(server, token.as_deref(), hint)?;
     match args.command {
         Command::List(args) => list(&args, &client, output).await,
         Command::Show(args) => {

@@ -4,7 +4,7 @@ use std::io::Write;
 
 use serde_json::{Value, json};
 
-use super::client::{Address, Client};
+use super::client::{Client, Server};
 use crate::decide::text::shown;
 
 /// What to do with the switch.
@@ -26,7 +26,7 @@ pub struct Target {
     pub agent: Option<String>,
     /// The service.
     #[command(flatten)]
-    pub address: Address,
+    pub server: Server,
     /// Print JSON
     #[arg(long)]
     pub json: bool,
@@ -37,7 +37,7 @@ pub struct Target {
 pub struct Status {
     /// The service.
     #[command(flatten)]
-    pub address: Address,
+    pub server: Server,
     /// Print JSON
     #[arg(long)]
     pub json: bool,
@@ -47,19 +47,24 @@ pub struct Status {
 ///
 /// # Errors
 /// The service cannot be reached or refuses, or the output takes no more.
-pub async fn run(command: &Command, output: &mut dyn Write) -> anyhow::Result<u8> {
+pub async fn run(
+    command: &Command,
+    token: Option<&str>,
+    output: &mut dyn Write,
+) -> anyhow::Result<u8> {
     const PATH: [&str; 2] = ["v1", "automatic-approval"];
+    let client = |server| {
+        Client::with_token(server, token, "an administrator's token switches automatic approval")
+    };
     let (json, answer) = match command {
         Command::On(target) | Command::Off(target) => {
             let mut body = json!({"enabled": matches!(command, Command::On(_))});
             if let Some(agent) = &target.agent {
                 body["agent"] = json!(agent);
             }
-            (target.json, Client::from_env(&target.address)?.put(&PATH, &body).await?)
+            (target.json, client(&target.server)?.put(&PATH, &body).await?)
         }
-        Command::Status(status) => {
-            (status.json, Client::from_env(&status.address)?.get(&PATH, &[]).await?)
-        }
+        Command::Status(status) => (status.json, client(&status.server)?.get(&PATH, &[]).await?),
     };
     if json {
         writeln!(output, "{answer:#}")?;

@@ -1,202 +1,219 @@
-//! The service as a command meets it: JSON over HTTP, with the token from the environment.
+//! Asking a running server, with errors in one sentence.
 
 use std::time::Duration;
 
-use anyhow::{Context as _, bail};
-use reqwest::{Method, StatusCode, Url, redirect};
+use anyhow::Context;
+use reqwest::header::{ACCEPT, RETRY_AFTER};
+use reqwest::{Method, Response, Url};
 use serde_json::Value;
 
-use crate::decide::text::shown;
+use crate::decide::text::{head, shown};
 
-/// Where the service is when nobody says.
-pub const DEFAULT_URL: &str = "http://127.0.0.1:8080";
-
-/// The variable that holds the token. It has no flag: other users of a machine see flags.
-const TOKEN: &str = "APPROVER_TOKEN";
-
-/// Longer than any answer of the service takes, long polls included.
-const TIMEOUT: Duration = Duration::from_secs(60);
+/// For one request: longer than the server lets one wait.
+const TIMEOUT: Duration = Duration::from_secs(45);
 /// Bytes of an answer.
 const MAX_ANSWER: usize = 64 * 1024 * 1024;
+/// Bytes of the server's sentence on one line.
+const MAX_SENTENCE: usize = 600;
+/// The longest pause that a server may ask for.
+const MAX_PAUSE: u64 = 60;
 
-/// The flag of every command that speaks to the service.
-#[derive(Debug, Clone, Default, clap::Args)]
-pub struct Address {
-    /// The service's address [default: `http://127.0.0.1:8080`]. The token is read from
-    /// APPROVER_TOKEN
-    #[arg(long, value_name = "URL", env = "APPROVER_URL")]
-    pub url: Option<String>,
+/// The flag of every command that asks a server.
+#[derive(Debug, Clone, clap::Args)]
+pub struct Server {
+    /// The server's address; the token comes from APPROVER_TOKEN
+    #[arg(long, env = "APPROVER_URL", value_name = "URL", default_value = "http://127.0.0.1:8080")]
+    pub url: String,
 }
 
-/// A client of a running service.
-#[derive(Debug)]
-pub struct Client {
+/// A server, and who asks.
+pub(in crate::cli) struct Client {
     http: reqwest::Client,
     base: Url,
     token: String,
 }
 
-impl Client {
-    /// A client of the service at `address`, with the token of the environment.
-    ///
-    /// # Errors
-    /// A malformed address, or no token.
-    pub fn from_env(address: &Address) -> anyhow::Result<Self> {
-        let token = std::env::var(TOKEN).unwrap_or_default();
-        Self::new(address.url.as_deref().unwrap_or(DEFAULT_URL), token.trim())
+/// Why there is no answer.
+#[derive(Debug, thiserror::Error)]
+pub(in crate::cli) enum Failure {
+    /// The server says no.
+    #[error("{sentence}")]
+    Refused {
+        /// The HTTP status.
+        status: u16,
+        /// The server's message with its code and the request's id.
+        sentence: String,
+    },
+    /// The server has no time or is down.
+    #[error("{sentence}")]
+    Busy {
+        /// The server's message with its code and the request's id.
+        sentence: String,
+        /// When to come again.
+        after: Option<Duration>,
+    },
+    /// There is no server.
+    #[error("the server at {0} does not answer")]
+    Unreachable(String),
+    /// Something else answers.
+    #[error("what answers at {0} is no approver")]
+    Foreign(String),
+}
+
+impl Failure {
+    /// Whether trying again may help.
+    pub(in crate::cli) const fn may_pass(&self) -> bool {
+        match self {
+            Self::Busy { .. } | Self::Unreachable(_) => true,
+            Self::Refused { .. } | Self::Foreign(_) => false,
+        }
     }
 
-    /// A client with that token.
+    /// When the server wants to be asked again.
+    pub(in crate::cli) const fn retry_after(&self) -> Option<Duration> {
+        match self {
+            Self::Busy { after, .. } => *after,
+            Self::Refused { .. } | Self::Unreachable(_) | Self::Foreign(_) => None,
+        }
+    }
+}
+
+impl Client {
+    /// A client for the server at `url`.
     ///
     /// # Errors
-    /// A malformed address, or no token.
-    pub fn new(url: &str, token: &str) -> anyhow::Result<Self> {
-        if token.is_empty() {
-            bail!("no token: set {TOKEN}");
+    /// An address that is none, or to which no token should be sent.
+    fn new(url: &str, token: &str) -> anyhow::Result<Self> {
+        let base = Url::parse(url).ok().filter(|url| url.has_host());
+        let base = base.context("the server's address is none\nhint: `http://127.0.0.1:8080`")?;
+        let plain = base.username().is_empty() && base.password().is_none();
+        if !plain || base.query().is_some() || base.fragment().is_some() {
+            anyhow::bail!("the server's address holds more than a host, a port and a path");
         }
-        let base = Url::parse(url).ok().filter(|url| {
-            let plain = url.username().is_empty() && url.password().is_none();
-            matches!(url.scheme(), "http" | "https") && url.has_host() && plain
-        });
-        let base = base.context("the address is not `http://HOST:PORT` or `https://HOST`")?;
+        let local = match base.host() {
+            Some(url::Host::Domain(name)) => name == "localhost",
+            Some(url::Host::Ipv4(address)) => address.is_loopback(),
+            Some(url::Host::Ipv6(address)) => address.is_loopback(),
+            None => false,
+        };
+        if base.scheme() != "https" && !(base.scheme() == "http" && local) {
+            anyhow::bail!(
+                "the token would be sent in the clear\nhint: use https, or http on this machine"
+            );
+        }
         // An error means that the process has a provider already, which is as good.
         let _ = rustls::crypto::ring::default_provider().install_default();
-        let http = reqwest::Client::builder()
-            // The token goes to this address and no other.
-            .redirect(redirect::Policy::none())
-            .referer(false)
-            .no_proxy()
+        let mut http = reqwest::Client::builder()
             .timeout(TIMEOUT)
-            .user_agent(concat!("approver/", env!("CARGO_PKG_VERSION")))
-            .build()
-            .context("no HTTP client can be made")?;
+            .connect_timeout(Duration::from_secs(10))
+            .redirect(reqwest::redirect::Policy::none());
+        if local {
+            http = http.no_proxy();
+        }
+        let http = http.build().context("the HTTP client cannot be made")?;
         Ok(Self { http, base, token: token.to_owned() })
     }
 
-    /// `GET`.
+    /// A client with the token of the environment: a flag would stand in everybody's list of
+    /// processes.
     ///
     /// # Errors
-    /// The service cannot be reached, or it refuses: one sentence with the code and the request's id.
-    pub async fn get(&self, path: &[&str], query: &[(&str, &str)]) -> anyhow::Result<Value> {
-        self.send(Method::GET, path, query, None).await
+    /// As [`Client::new`], and where there is no token; `hint` says what a token is needed for.
+    pub(in crate::cli) fn with_token(
+        server: &Server,
+        token: Option<&str>,
+        hint: &str,
+    ) -> anyhow::Result<Self> {
+        let token = token.filter(|token| !token.is_empty());
+        let token = token.with_context(|| format!("APPROVER_TOKEN is not set\nhint: {hint}"))?;
+        Self::new(&server.url, token)
     }
 
-    /// `POST`; `key` is the `Idempotency-Key`, where the endpoint wants one.
-    ///
-    /// # Errors
-    /// As [`Client::get`].
-    pub async fn post(
+    /// Reads what stands at a path of these parts.
+    pub(in crate::cli) async fn get(
         &self,
-        path: &[&str],
-        key: Option<&str>,
-        body: &Value,
-    ) -> anyhow::Result<Value> {
-        self.send(Method::POST, path, &[], Some((key, body))).await
-    }
-
-    /// `PUT`.
-    ///
-    /// # Errors
-    /// As [`Client::get`].
-    pub async fn put(&self, path: &[&str], body: &Value) -> anyhow::Result<Value> {
-        self.send(Method::PUT, path, &[], Some((None, body))).await
-    }
-
-    /// `DELETE`.
-    ///
-    /// # Errors
-    /// As [`Client::get`].
-    pub async fn delete(&self, path: &[&str]) -> anyhow::Result<Value> {
-        self.send(Method::DELETE, path, &[], None).await
-    }
-
-    /// `path` is a list of segments, so that an id with a slash stays one segment.
-    async fn send(
-        &self,
-        method: Method,
         path: &[&str],
         query: &[(&str, &str)],
-        body: Option<(Option<&str>, &Value)>,
-    ) -> anyhow::Result<Value> {
-        let mut url = self.base.clone();
-        if let Ok(mut segments) = url.path_segments_mut() {
-            segments.pop_if_empty().extend(path);
-        }
+    ) -> Result<Value, Failure> {
+        let mut url = self.url(path);
         if !query.is_empty() {
             url.query_pairs_mut().extend_pairs(query);
         }
-        let mut request = self.http.request(method, url).bearer_auth(&self.token);
-        if let Some((key, body)) = body {
-            request = request.header("Content-Type", "application/json").body(body.to_string());
-            if let Some(key) = key {
-                request = request.header("Idempotency-Key", key);
-            }
+        self.send(self.http.request(Method::GET, url)).await
+    }
+
+    /// Sends `body` to a path of these parts.
+    pub(in crate::cli) async fn post(&self, path: &[&str], body: &Value) -> Result<Value, Failure> {
+        let request = self.http.request(Method::POST, self.url(path));
+        self.send(request.header("content-type", "application/json").body(body.to_string())).await
+    }
+
+    /// Puts `body` at a path of these parts.
+    pub(in crate::cli) async fn put(&self, path: &[&str], body: &Value) -> Result<Value, Failure> {
+        let request = self.http.request(Method::PUT, self.url(path));
+        self.send(request.header("content-type", "application/json").body(body.to_string())).await
+    }
+
+    fn url(&self, path: &[&str]) -> Url {
+        let mut url = self.base.clone();
+        // An address with a host has a path.
+        if let Ok(mut segments) = url.path_segments_mut() {
+            segments.pop_if_empty().extend(path);
         }
-        let unreachable = || format!("the service at {} cannot be reached", self.place());
-        let mut response =
-            request.send().await.map_err(reqwest::Error::without_url).with_context(unreachable)?;
-        let status = response.status();
-        let mut bytes = Vec::new();
-        while let Some(part) =
-            response.chunk().await.map_err(reqwest::Error::without_url).with_context(unreachable)?
-        {
-            if bytes.len() + part.len() > MAX_ANSWER {
-                bail!("the service's answer is too large");
-            }
-            bytes.extend_from_slice(&part);
-        }
-        if status.is_success() {
-            if bytes.is_empty() {
-                return Ok(Value::Null);
-            }
-            return serde_json::from_slice(&bytes)
-                .with_context(|| format!("what answers at {} is not approver", self.place()));
-        }
-        bail!(refusal(status, &bytes, &self.place()))
+        url
     }
 
     fn place(&self) -> String {
         shown(self.base.as_str())
     }
-}
 
-/// An error's envelope as one sentence.
-fn refusal(status: StatusCode, bytes: &[u8], place: &str) -> String {
-    let body: Value = serde_json::from_slice(bytes).unwrap_or_default();
-    let text = |name: &str| body["error"][name].as_str().map(shown);
-    match (text("code"), text("message"), text("request_id")) {
-        (Some(code), Some(message), Some(id)) => {
-            let message = message.trim_end_matches('.');
-            format!("{message} ({code}, request {id})")
+    async fn send(&self, request: reqwest::RequestBuilder) -> Result<Value, Failure> {
+        let request = request.bearer_auth(&self.token).header(ACCEPT, "application/json");
+        // The error's own text may hold the whole address; ours is enough.
+        let unreachable = |_| Failure::Unreachable(self.place());
+        let response = request.send().await.map_err(unreachable)?;
+        let status = response.status();
+        let after = response
+            .headers()
+            .get(RETRY_AFTER)
+            .and_then(|after| after.to_str().ok()?.parse::<u64>().ok())
+            .map(|seconds| Duration::from_secs(seconds.min(MAX_PAUSE)));
+        let body = self.body(response).await?;
+        if status.is_success() {
+            return body.ok_or_else(|| Failure::Foreign(self.place()));
         }
-        _ => format!("what answers at {place} is not approver: status {}", status.as_u16()),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_envelope_is_one_sentence() {
-        let body = br#"{"error":{"type":"conflict","code":"approval_already_decided","message":"Somebody decided first.","request_id":"r-1"}}"#;
-        assert_eq!(
-            refusal(StatusCode::CONFLICT, body, "x"),
-            "Somebody decided first (approval_already_decided, request r-1)"
-        );
-        assert_eq!(
-            refusal(StatusCode::BAD_GATEWAY, b"<html>", "http://a/"),
-            "what answers at http://a/ is not approver: status 502"
-        );
+        let sentence = body.as_ref().and_then(sentence);
+        let busy = status.is_server_error() || status.as_u16() == 429;
+        match sentence {
+            Some(sentence) if busy => Err(Failure::Busy { sentence, after }),
+            Some(sentence) => Err(Failure::Refused { status: status.as_u16(), sentence }),
+            // A gateway on the way, whose server is down.
+            None if busy => Err(Failure::Unreachable(self.place())),
+            None => Err(Failure::Foreign(self.place())),
+        }
     }
 
-    #[test]
-    fn addresses_and_tokens() {
-        assert!(Client::new("http://127.0.0.1:1", "t").is_ok());
-        for (url, token) in
-            [("http://a", ""), ("ftp://a", "t"), ("127.0.0.1:8080", "t"), ("http://u:p@a", "t")]
+    async fn body(&self, mut response: Response) -> Result<Option<Value>, Failure> {
+        let mut bytes = Vec::new();
+        while let Some(chunk) =
+            response.chunk().await.map_err(|_| Failure::Unreachable(self.place()))?
         {
-            assert!(Client::new(url, token).is_err(), "{url}");
+            if bytes.len() + chunk.len() > MAX_ANSWER {
+                return Err(Failure::Foreign(self.place()));
+            }
+            bytes.extend_from_slice(&chunk);
         }
+        Ok(serde_json::from_slice(&bytes).ok())
     }
+}
+
+/// The server's error in one sentence.
+fn sentence(body: &Value) -> Option<String> {
+    let error = body.get("error")?;
+    let text = |name: &str| error.get(name).and_then(Value::as_str).map(shown);
+    let (message, code) = (text("message")?, text("code")?);
+    let message = head(message.trim_end_matches('.'), MAX_SENTENCE);
+    let param = text("param").map(|param| format!(" at {param}")).unwrap_or_default();
+    let request = text("request_id").unwrap_or_default();
+    Some(format!("{message} ({code}{param}, request {request})"))
 }

@@ -182,7 +182,10 @@ pub fn run(cli: Cli, output: &mut dyn Write) -> anyhow::Result<u8> {
             let mut errors = UntilClosed::new(io::stderr());
             runtime()?.block_on(token::run(&command, &config, open, &mut errors))
         }
-        Command::Auto { command } => runtime()?.block_on(auto::run(&command, open)),
+        Command::Auto { command } => {
+            let token = std::env::var("APPROVER_TOKEN").ok();
+            runtime()?.block_on(auto::run(&command, token.as_deref(), open))
+        }
         Command::Approvals(args) => {
             let token = std::env::var("APPROVER_TOKEN").ok();
             let mut input = io::BufReader::new(io::stdin());

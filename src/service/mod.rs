@@ -138,7 +138,7 @@ pub struct Service {
     /// Times and limits.
     pub limits: Limits,
     pub(in crate::service) allow_loopback_webhooks: bool,
-    verifications: aap::instances::Verifications,
+    verifications: aap::Verifications,
     /// What is counted.
     pub metrics: Metrics,
     /// What runs right now.
@@ -171,7 +171,7 @@ impl Service {
             keys,
             limits,
             allow_loopback_webhooks,
-            verifications: aap::instances::Verifications::default(),
+            verifications: aap::Verifications::default(),
             metrics: Metrics::default(),
             running: Running::default(),
             events: Events::to_log(),

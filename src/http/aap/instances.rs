@@ -15,7 +15,8 @@ use crate::decide::json::Json;
 use crate::decide::walk::{Members, duplicates};
 use crate::http::Doors;
 use crate::http::body::{Answer, JsonText, invalid};
-use crate::service::aap::instances::{NewDelivery, Provisioned, Repeat, check_url};
+use crate::service::aap::check_url;
+use crate::service::aap::instances::{NewDelivery, Provisioned, Repeat};
 use crate::service::{Code, Refusal, Service};
 
 /// Bytes of a name.

@@ -9,6 +9,7 @@ pub mod deliveries;
 pub mod instances;
 mod receiver;
 pub mod requests;
+mod verification;
 
 use std::time::SystemTime;
 
@@ -16,6 +17,8 @@ use crate::store::Timestamp;
 
 pub use address::is_public;
 pub use receiver::sign;
+pub(in crate::service) use verification::Verifications;
+pub use verification::check_url;
 
 /// The surface of every conversation at this door.
 const SURFACE: &str = "aap";

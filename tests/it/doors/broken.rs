@@ -60,6 +60,10 @@ impl Store for Broken {
         self.inner.approvals(organisation, listing)
     }
 
+    fn pending(&self) -> Answer<'_, u64> {
+        self.inner.pending()
+    }
+
     fn approvals_of_turn<'a>(
         &'a self,
         organisation: &'a str,
