@@ -119,7 +119,7 @@ async fn measure(name: &str, store: Arc<dyn Store>) {
     for waited in &timed.waited {
         waited.store(0, Relaxed);
     }
-    let single = load(&address, "s", 1, Some(Duration::from_millis(5))).await;
+    let single = load(&address, "s", 1, None).await;
     println!("{name:<11} one at a time: {}", single.line());
     println!("{name:<11} a request at one at a time: {}", parts(&timed, &single));
     server.abort();

@@ -136,6 +136,14 @@ fn links_without_end_inside_one_link_are_a_finding() {
 }
 
 #[test]
+fn more_neighbours_than_are_joined_are_a_finding() {
+    let fields: Vec<String> =
+        (0..30_000).map(|index| format!(r#""k{index}":"a1.b2@c3""#)).collect();
+    let found = of(&format!("{{{}}}", fields.join(",")));
+    assert!(found.iter().any(|finding| finding.kind == Kind::Budget), "{found:?}");
+}
+
+#[test]
 fn a_flood_of_items_is_cut_and_said() {
     let text: String = (0..20_000).map(|index| format!("u{index}@sink.example ")).collect();
     let found = of(&format!(r#"{{"x":"{text}"}}"#));

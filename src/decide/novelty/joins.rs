@@ -153,6 +153,13 @@ impl<'a> Scanner<'a> {
             for window in pieces.windows(size) {
                 let has = |sign: &[char]| window.iter().any(|piece| piece.contains(sign));
                 if has(&['@', '/']) && has(&['.', '\u{3002}', '%', '&', '\\', '(', '[']) {
+                    let length = window.iter().map(|piece| piece.len()).sum();
+                    let Some(left) = self.window_bytes.checked_sub(length) else {
+                        self.spend(Spent::Neighbours);
+                        self.window = false;
+                        return;
+                    };
+                    self.window_bytes = left;
                     self.joined_text(window);
                 }
             }

@@ -27,6 +27,8 @@ pub(super) const DECODE_DEPTH_MAX: usize = 4;
 pub(super) const DECODED_BYTES_MAX: usize = 2 * 1024 * 1024;
 /// Bytes that all views of a call may have together, beyond the arguments themselves.
 pub(super) const VIEW_BYTES_MAX: usize = 6 * 1024 * 1024;
+/// Bytes of neighbours that are joined a few at a time.
+pub(super) const WINDOW_BYTES_MAX: usize = 1024 * 1024;
 /// Bytes of sources that looking up encoded runs may read.
 const LOOK_UP_BYTES_MAX: usize = 512 * 1024 * 1024;
 /// Findings that are listed one by one.
@@ -55,6 +57,7 @@ pub(super) enum Spent {
     DecodeDepth,
     DecodedBytes,
     NestedLinks,
+    Neighbours,
     Findings,
 }
 
@@ -66,6 +69,7 @@ impl Spent {
             Spent::DecodeDepth => "encoding depth",
             Spent::DecodedBytes => "decoded bytes",
             Spent::NestedLinks => "links in one link",
+            Spent::Neighbours => "joined neighbours",
             Spent::Findings => "number of findings",
         }
     }
@@ -108,6 +112,7 @@ pub(super) struct Scanner<'a> {
     view_bytes: usize,
     decoded_bytes: usize,
     look_up_bytes: usize,
+    pub(super) window_bytes: usize,
     /// Only a few neighbours are joined: their ends may cut an item.
     pub(super) window: bool,
     /// Known addresses and links that the row of neighbours being joined showed so far.
@@ -134,6 +139,7 @@ impl<'a> Scanner<'a> {
             view_bytes: VIEW_BYTES_MAX,
             decoded_bytes: DECODED_BYTES_MAX,
             look_up_bytes: LOOK_UP_BYTES_MAX,
+            window_bytes: WINDOW_BYTES_MAX,
             window: false,
             joined: Vec::new(),
             members: Vec::new(),

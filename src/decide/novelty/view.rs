@@ -13,16 +13,22 @@ use super::bytes::{floor_boundary, slice};
 struct Piece {
     out: u32,
     raw_start: u32,
+    /// [`EXACT`] where the stretch stands in the original byte for byte.
     raw_end: u32,
-    /// Whether the stretch stands in the original byte for byte.
-    exact: bool,
 }
+
+const EXACT: u32 = u32::MAX;
 
 impl Piece {
     // Offsets are 32 bits wide to halve the memory; a text past 4 GiB is cut off long before.
     fn new(out: usize, raw_start: usize, raw_end: usize, exact: bool) -> Self {
         let narrow = |offset: usize| u32::try_from(offset).unwrap_or(u32::MAX);
-        Piece { out: narrow(out), raw_start: narrow(raw_start), raw_end: narrow(raw_end), exact }
+        let raw_end = if exact { EXACT } else { narrow(raw_end) };
+        Piece { out: narrow(out), raw_start: narrow(raw_start), raw_end }
+    }
+
+    const fn is_exact(self) -> bool {
+        self.raw_end == EXACT
     }
 
     const fn out(self) -> usize {
@@ -65,12 +71,12 @@ impl<'t> View<'t> {
             return (start, end);
         }
         let from = match self.piece_at(start) {
-            Some(piece) if piece.exact => piece.raw_start() + (start - piece.out()),
+            Some(piece) if piece.is_exact() => piece.raw_start() + (start - piece.out()),
             Some(piece) => piece.raw_start(),
             None => start,
         };
         let to = match self.piece_at(end.saturating_sub(1)) {
-            Some(piece) if piece.exact => piece.raw_start() + (end - piece.out()),
+            Some(piece) if piece.is_exact() => piece.raw_start() + (end - piece.out()),
             Some(piece) => piece.raw_end(),
             None => end,
         };
@@ -150,12 +156,12 @@ impl<'v, 't> Rewriter<'v, 't> {
                     .map_or(to, |next| next.out().min(to));
                 let inside = at.saturating_sub(piece.out());
                 let raw_start =
-                    if piece.exact { piece.raw_start() + inside } else { piece.raw_start() };
+                    if piece.is_exact() { piece.raw_start() + inside } else { piece.raw_start() };
                 self.pieces.push(Piece::new(
                     base + (at - start),
                     raw_start,
                     piece.raw_end(),
-                    piece.exact,
+                    piece.is_exact(),
                 ));
                 at = end.max(at + 1);
             }
