@@ -49,10 +49,10 @@ const MAX_FILE: u64 = 1024 * 1024;
 #[derive(Debug, Clone, Default, clap::Args)]
 pub struct Flags {
     /// Settings file [default: `approver.toml` in the current folder, if there is one]
-    #[arg(long, value_name = "FILE", env = "APPROVER_CONFIG")]
+    #[arg(long, global = true, value_name = "FILE", env = "APPROVER_CONFIG")]
     pub config: Option<PathBuf>,
     /// Sets one key for this run, such as `judge.deadline=20s`; may be repeated
-    #[arg(long = "set", value_name = "KEY=VALUE")]
+    #[arg(long = "set", global = true, value_name = "KEY=VALUE")]
     pub set: Vec<String>,
 }
 

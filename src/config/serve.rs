@@ -12,6 +12,7 @@ use super::layers::Layers;
 use super::values::{self, Invalid, Parsed, Raw, invalid, shown_duration};
 use super::{Config, Origin, Sourced};
 use crate::service::Limits;
+use crate::service::events::webhook_key;
 
 const HOUR: Duration = Duration::from_secs(3_600);
 const DAY: Duration = Duration::from_secs(24 * 3_600);
@@ -348,7 +349,7 @@ fn retention(layers: &mut Layers) -> RetentionConfig {
 fn events(layers: &mut Layers) -> EventsConfig {
     let webhook_url = layers.take("events.webhook_url", None, webhook_url);
     let webhook_secret =
-        layers.take("events.webhook_secret", None, |raw| long_secret(raw).map(Some));
+        layers.take("events.webhook_secret", None, |raw| webhook_secret(raw).map(Some));
     if webhook_url.value.is_some() && webhook_secret.value.is_none() {
         let text = "needs a secret to sign with; set APPROVER_EVENTS_WEBHOOK_SECRET";
         layers.report("events.webhook_url", webhook_url.origin.clone(), text);
@@ -388,6 +389,15 @@ fn long_secret(raw: &Raw) -> Parsed<SecretString> {
     if text.chars().count() < 16 || !text.bytes().all(|byte| byte.is_ascii_graphic()) {
         return Err(invalid("is not 16 or more visible ASCII characters")
             .hint("such as the output of `openssl rand -hex 32`"));
+    }
+    Ok(SecretString::from(text))
+}
+
+fn webhook_secret(raw: &Raw) -> Parsed<SecretString> {
+    let text = values::text(raw)?;
+    if webhook_key(&text).is_none() {
+        return Err(invalid("is not `whsec_` and 24 to 64 bytes in base64")
+            .hint("such as `whsec_` and the output of `openssl rand -base64 32`"));
     }
     Ok(SecretString::from(text))
 }

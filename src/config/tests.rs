@@ -402,7 +402,7 @@ fn secrets_of_the_service_come_from_the_environment_and_are_masked() {
     let environment = [
         ("APPROVER_KEYS_ROOT", "k1:PLANTED"),
         ("APPROVER_EVENTS_WEBHOOK_URL", "https://a.example/hook"),
-        ("APPROVER_EVENTS_WEBHOOK_SECRET", planted),
+        ("APPROVER_EVENTS_WEBHOOK_SECRET", "whsec_PLANTEDPLANTEDPLANTEDPLANTEDPLANTEDA"),
         ("APPROVER_METRICS_TOKEN", planted),
         ("APPROVER_STORE_URL", "postgres://a:PLANTED@b/c"),
     ];
@@ -433,7 +433,11 @@ fn what_is_wrong_with_the_service_comes_at_once() {
          [approvals]\npending_for = \"48h\"\nmax_pending_for = \"24h\"\nstart_within = \"2h\"\n\
          [retention]\ninputs = \"400d\"\n\
          [events]\nwebhook_url = \"http://a.example\"\n",
-        &[("APPROVER_METRICS_TOKEN", "PLANTED"), ("APPROVER_SERVER_PORT", "1")],
+        &[
+            ("APPROVER_METRICS_TOKEN", "PLANTED"),
+            ("APPROVER_EVENTS_WEBHOOK_SECRET", "PLANTED-but-no-secret-of-that-form"),
+            ("APPROVER_SERVER_PORT", "1"),
+        ],
         &["keys.file=a"],
     );
     for key in [
@@ -445,6 +449,7 @@ fn what_is_wrong_with_the_service_comes_at_once() {
         "`approvals.start_within`",
         "`retention.inputs`",
         "`events.webhook_url`",
+        "`events.webhook_secret`",
         "`metrics.token`",
         "`APPROVER_SERVER_PORT`",
     ] {

@@ -11,7 +11,7 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use serde_json::json;
 
-use super::Doors;
+use super::{ALWAYS, Doors};
 use crate::service::{Code, Refusal, ids};
 
 const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
@@ -49,7 +49,12 @@ pub(super) async fn name_request(
     let method = known_method(&method);
     doors.service.metrics.answered(method, route, status, time);
     let ms = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
-    tracing::info!(method, route, status, ms, request_id = id, "answered");
+    // Probes come every few seconds and say nothing.
+    if ALWAYS.contains(&route) {
+        tracing::debug!(method, route, status, ms, request_id = id, "answered");
+    } else {
+        tracing::info!(method, route, status, ms, request_id = id, "answered");
+    }
     response
 }
 

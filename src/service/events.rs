@@ -9,7 +9,7 @@ mod webhook;
 
 use serde::Serialize;
 
-pub use webhook::{EventCounts, WebhookError, WebhookSettings};
+pub use webhook::{EventCounts, WebhookError, WebhookSettings, webhook_key};
 
 use super::{Service, ids};
 use crate::decide::text::{head, shown};

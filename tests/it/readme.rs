@@ -1,19 +1,26 @@
 //! The README's tables and commands say what the program does.
 
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
 use std::path::Path;
 
 use approver::config::Config;
+use approver::service::Code;
 
 fn readme() -> String {
     std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("README.md")).unwrap()
 }
 
-/// The first cells of the table under a heading, without backticks.
-fn first_cells(heading: &str) -> Vec<String> {
+/// What stands under a heading.
+fn section(heading: &str) -> String {
     let readme = readme();
     let section = readme.split(&format!("\n## {heading}\n")).nth(1).unwrap();
-    let section = section.split("\n## ").next().unwrap();
-    section
+    section.split("\n## ").next().unwrap().to_owned()
+}
+
+/// The first cells of the table under a heading, without backticks.
+fn first_cells(heading: &str) -> Vec<String> {
+    section(heading)
         .lines()
         .filter(|line| line.starts_with("| "))
         .skip(1)
@@ -68,9 +75,49 @@ fn every_command_in_the_table_exists() {
 }
 
 #[test]
+fn the_table_of_endpoints_has_every_path_and_method() {
+    let document = include_str!("../../src/http/openapi.json");
+    let document: serde_json::Value = serde_json::from_str(document).unwrap();
+    let mut described = BTreeSet::new();
+    for (path, methods) in document["paths"].as_object().unwrap() {
+        for method in ["GET", "POST", "PUT", "PATCH", "DELETE"] {
+            if methods.get(method.to_lowercase()).is_some() {
+                described.insert(format!("{method} {path}"));
+            }
+        }
+    }
+    let section = section("Endpoints");
+    let mut listed = BTreeSet::new();
+    for row in section.lines().filter(|line| line.starts_with("| `")) {
+        let cells: Vec<&str> = row.split('|').map(str::trim).collect();
+        for method in cells[2].split(", ") {
+            listed.insert(format!("{method} {}", cells[1].trim_matches('`')));
+        }
+    }
+    assert_eq!(listed, described);
+}
+
+#[test]
+fn the_table_of_errors_has_every_code_at_its_status() {
+    let section = section("Errors");
+    for code in Code::ALL {
+        let start = format!("| {} |", code.status());
+        let row = section.lines().find(|line| line.starts_with(&start));
+        let row = row.unwrap_or_else(|| panic!("{} has no row", code.status()));
+        assert!(row.contains(&format!("`{}`", code.as_str())), "{row} lacks {}", code.as_str());
+    }
+}
+
+#[test]
 fn the_two_commands_are_executable_files() {
     use std::os::unix::fs::PermissionsExt;
-    for file in ["examples/trial/run", "examples/trial/evaluate", "tests/run", ".ci/run"] {
+    for file in [
+        "examples/trial/run",
+        "examples/trial/evaluate",
+        "examples/walkthrough/run",
+        "tests/run",
+        ".ci/run",
+    ] {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(file);
         let mode = std::fs::metadata(&path).unwrap().permissions().mode();
         assert!(mode & 0o111 != 0, "{file}");
@@ -82,11 +129,43 @@ fn the_two_commands_are_executable_files() {
     }
 }
 
+/// Tests are named in the last column of the tables: Rust's, and those of the frameworks.
+#[test]
+fn every_test_that_the_conformance_page_names_exists() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let page = root.join("examples/frameworks/CONFORMANCE.md");
+    let page = std::fs::read_to_string(page).unwrap();
+    let mut source = String::new();
+    let mut folders = vec![root.join("src"), root.join("tests")];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if matches!(path.extension().and_then(OsStr::to_str), Some("rs" | "py")) {
+                source.push_str(&std::fs::read_to_string(path).unwrap());
+            }
+        }
+    }
+    let rows = page.lines().filter(|line| line.starts_with("| ")).filter(|line| line.contains('`'));
+    let named: Vec<&str> = rows
+        .filter_map(|row| row.trim_end_matches(" |").rsplit('|').next())
+        .flat_map(|cell| cell.split('`').skip(1).step_by(2))
+        .collect();
+    assert!(named.len() > 50, "{named:?}");
+    for name in named {
+        let is_there =
+            source.contains(&format!("fn {name}(")) || source.contains(&format!("def {name}("));
+        assert!(is_there, "there is no test `{name}`");
+    }
+}
+
 /// `@@NAME@@` stands where figures or an example are still to be filled in.
 #[test]
 fn nothing_is_left_to_be_filled_in() {
-    let open = regex::Regex::new("@@[A-Z_]+@@").unwrap();
     for (number, line) in readme().lines().enumerate() {
-        assert!(!open.is_match(line), "line {}: {line}", number + 1);
+        let mut after = line.split("@@").skip(1);
+        let left = after.any(|rest| rest.starts_with(|c: char| c.is_ascii_uppercase()));
+        assert!(!left, "line {}: {line}", number + 1);
     }
 }

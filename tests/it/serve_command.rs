@@ -275,7 +275,7 @@ fn tokens_are_made_in_the_store_and_told_once() {
     let slip = auto(&["off", "--agent", "erpp"]);
     assert_eq!(slip.status.code(), Some(2));
     let errors = String::from_utf8(slip.stderr).unwrap();
-    assert!(errors.contains("no such agent (not_found, request "), "{errors}");
+    assert!(errors.contains("no such agent (not_found at $.agent, request "), "{errors}");
     let nobody = output(folder.path(), &["auto", "status", "--url", &url]);
     assert!(String::from_utf8(nobody.stderr).unwrap().contains("APPROVER_TOKEN"));
 

@@ -54,6 +54,13 @@ impl WebhookSettings {
     }
 }
 
+/// The signing key of a Standard Webhooks secret; `None` for what is none.
+#[must_use]
+pub fn webhook_key(secret: &str) -> Option<Vec<u8>> {
+    let bytes = STANDARD.decode(secret.strip_prefix("whsec_")?).ok()?;
+    SECRET_BYTES.contains(&bytes.len()).then_some(bytes)
+}
+
 /// Why a receiver cannot be used; never with its secret.
 #[derive(Debug, thiserror::Error)]
 pub enum WebhookError {
@@ -171,11 +178,7 @@ impl Sender {
         if !plain || !usable || url.fragment().is_some() {
             return Err(WebhookError::Url);
         }
-        let encoded = secret.expose_secret().strip_prefix("whsec_").ok_or(WebhookError::Secret)?;
-        let bytes = STANDARD.decode(encoded).map_err(|_| WebhookError::Secret)?;
-        if !SECRET_BYTES.contains(&bytes.len()) {
-            return Err(WebhookError::Secret);
-        }
+        let bytes = webhook_key(secret.expose_secret()).ok_or(WebhookError::Secret)?;
         // An error means that the process has a provider already, which is as good.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let client = reqwest::Client::builder()
