@@ -85,9 +85,7 @@ async fn survive(site: Site, network: Option<&Proxy>) {
         match random.u8(..4) {
             0 | 1 => {
                 site.kill_after(random.usize(..ANSWERS));
-                while site.killed().is_none() {
-                    tokio::time::sleep(Duration::from_millis(1)).await;
-                }
+                site.until_killed().await;
             }
             kind => {
                 tokio::time::sleep(Duration::from_millis(random.u64(LOAD))).await;

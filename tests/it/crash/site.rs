@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
-use std::process::{Child, ChildStdout, Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -49,7 +49,6 @@ struct Replica {
 struct Running {
     child: Child,
     address: SocketAddr,
-    _stdout: BufReader<ChildStdout>,
 }
 
 impl Drop for Running {
@@ -188,6 +187,15 @@ impl Site {
         }
     }
 
+    /// Waits for that.
+    pub(super) async fn until_killed(&self) {
+        let begun = Instant::now();
+        while self.killed().is_none() {
+            assert!(begun.elapsed() < PATIENCE, "clients get no answers");
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    }
+
     /// A process that was killed.
     pub(super) fn killed(&self) -> Option<usize> {
         (0..self.replicas.len()).find(|index| !self.runs(*index))
@@ -260,18 +268,19 @@ impl Site {
 impl Running {
     /// `None` when it ends before it listens.
     fn start(command: &mut Command) -> Option<Self> {
-        let mut child = command.spawn().unwrap();
-        let mut stdout = BufReader::new(child.stdout.take().unwrap());
-        loop {
+        let address = SocketAddr::from(([127, 0, 0, 1], 0));
+        let mut running = Self { child: command.spawn().unwrap(), address };
+        let mut stdout = BufReader::new(running.child.stdout.as_mut()?);
+        running.address = loop {
             let mut line = String::new();
             if stdout.read_line(&mut line).unwrap() == 0 {
-                let _ = child.wait();
                 return None;
             }
             if let Some((_, address)) = line.trim_end().rsplit_once("listening on http://") {
-                return Some(Self { child, address: address.parse().unwrap(), _stdout: stdout });
+                break address.parse().unwrap();
             }
-        }
+        };
+        Some(running)
     }
 }
 
