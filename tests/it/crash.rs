@@ -1,4 +1,5 @@
-//! SIGKILL of the real binary between any two steps, under load.
+//! SIGKILL of the real binary between any two steps, under load: at random times, and right after an
+//! answer, when what was told before it was recorded is lost.
 //!
 //! Clients write down what they are told (`crash/ledger.rs`), in this process, which nobody kills.
 //! After every kill the service comes back on the same store, and all of it must still be so: no
@@ -27,9 +28,13 @@ use crate::store::place::PostgresPlace;
 use crate::store::proxy::Proxy;
 
 const CLIENTS: usize = 4;
-const ROUNDS: usize = 12;
+const ROUNDS: usize = 16;
 /// Load before something is killed, in milliseconds.
 const LOAD: std::ops::RangeInclusive<u64> = 20..=400;
+/// And after it, where another replica serves on.
+const ALONE: std::ops::RangeInclusive<u64> = 20..=150;
+/// Or so many answers, at most.
+const ANSWERS: usize = 30;
 /// Requests that are repeated after each kill, to see that they are answered as before.
 const REPEATS: usize = 10;
 
@@ -77,23 +82,31 @@ async fn survive(site: Site, network: Option<&Proxy>) {
     }
     let repeating = client("repeating".to_owned());
     for round in 0..rounds {
-        tokio::time::sleep(Duration::from_millis(random.u64(LOAD))).await;
-        let victim = random.usize(..site.len());
-        match network {
-            Some(network) if random.u8(..3) == 0 => cut(network, &mut random).await,
-            _ => site.kill(victim),
+        match random.u8(..4) {
+            0 | 1 => {
+                site.kill_after(random.usize(..ANSWERS));
+                site.until_killed().await;
+            }
+            kind => {
+                tokio::time::sleep(Duration::from_millis(random.u64(LOAD))).await;
+                match network {
+                    Some(network) if kind == 2 => cut(network, &mut random).await,
+                    _ => site.kill(random.usize(..site.len())),
+                }
+            }
         }
         if site.len() > 1 {
-            // The other one serves on.
-            tokio::time::sleep(Duration::from_millis(random.u64(LOAD))).await;
+            tokio::time::sleep(Duration::from_millis(random.u64(ALONE))).await;
         }
-        let _still = site.gate.write().await;
-        if !site.runs(victim) {
+        let still = site.gate.write().await;
+        let victim = site.killed();
+        if let Some(victim) = victim {
             site.restart(victim);
         }
-        ledger.listed(&listing(&site, victim).await);
+        let index = victim.unwrap_or_else(|| random.usize(..site.len()));
+        ledger.listed(&listing(&site, index).await);
         ledger.check(&format!("seed {seed}, round {round}"));
-        drop(_still);
+        drop(still);
         repeat(&repeating, REPEATS).await;
         ledger.check(&format!("seed {seed}, repeats of round {round}"));
     }

@@ -323,7 +323,10 @@ impl Client {
                 self.site.send(index, ask).await
             };
             match answer {
-                Some(answer) if answer.status != 503 => return Answer { repeated, ..answer },
+                Some(answer) if answer.status != 503 => {
+                    self.site.answered(index);
+                    return Answer { repeated, ..answer };
+                }
                 Some(answer) => {
                     self.ledger.count("503");
                     if !answer.retry_after {

@@ -319,7 +319,7 @@ impl Book {
                 turn.calls.iter().filter(|call| call.outcome() == "pending").collect();
             let ids: Vec<_> = all.iter().filter_map(|call| call.approval.as_ref()).collect();
             // Recorded with all its calls, or not at all.
-            if !(ids.is_empty() && !turn.answered) && ids.len() != all.len() {
+            if (turn.answered || !ids.is_empty()) && ids.len() != all.len() {
                 let text = format!("{conversation} is there in part: {ids:?} of {turn:?}");
                 self.contradictions.push(text);
             }

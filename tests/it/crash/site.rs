@@ -4,7 +4,8 @@ use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
-use std::process::{Child, ChildStdout, Command, Stdio};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -27,6 +28,9 @@ pub(super) struct Site {
     pub(super) tokens: Tokens,
     /// Held by every attempt of a client, and whole by whoever compares: nothing moves then.
     pub(super) gate: RwLock<()>,
+    /// Answers that clients still get before the process that gave the last of them is killed; 0
+    /// when none is to be.
+    answers_left: AtomicUsize,
 }
 
 pub(super) struct Tokens {
@@ -45,7 +49,6 @@ struct Replica {
 struct Running {
     child: Child,
     address: SocketAddr,
-    _stdout: BufReader<ChildStdout>,
 }
 
 impl Drop for Running {
@@ -146,7 +149,14 @@ impl Site {
         // Another test of this process may have installed it.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let http = reqwest::Client::builder().no_proxy().timeout(PATIENCE).build().unwrap();
-        let site = Self { folder, replicas, http, tokens, gate: RwLock::default() };
+        let site = Self {
+            folder,
+            replicas,
+            http,
+            tokens,
+            gate: RwLock::default(),
+            answers_left: AtomicUsize::new(0),
+        };
         for index in 0..site.replicas.len() {
             site.restart(index);
         }
@@ -161,6 +171,34 @@ impl Site {
         let running = self.running(index).take();
         assert!(running.is_some(), "the process was killed before");
         block_in_place(|| drop(running));
+    }
+
+    /// Has the process that gives the answer after `answers` others killed on its heels: what is told
+    /// before it is recorded is lost then.
+    pub(super) fn kill_after(&self, answers: usize) {
+        self.answers_left.store(answers + 1, Ordering::SeqCst);
+    }
+
+    /// A client got a whole answer of the process.
+    pub(super) fn answered(&self, index: usize) {
+        let one_less = |left: usize| left.checked_sub(1);
+        if self.answers_left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, one_less) == Ok(1) {
+            self.kill(index);
+        }
+    }
+
+    /// Waits for that.
+    pub(super) async fn until_killed(&self) {
+        let begun = Instant::now();
+        while self.killed().is_none() {
+            assert!(begun.elapsed() < PATIENCE, "clients get no answers");
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    }
+
+    /// A process that was killed.
+    pub(super) fn killed(&self) -> Option<usize> {
+        (0..self.replicas.len()).find(|index| !self.runs(*index))
     }
 
     /// Starts the process on its store again.
@@ -183,7 +221,7 @@ impl Site {
         lines.into_iter().rev().collect::<Vec<_>>().join("\n")
     }
 
-    pub(super) fn runs(&self, index: usize) -> bool {
+    fn runs(&self, index: usize) -> bool {
         self.running(index).is_some()
     }
 
@@ -230,18 +268,19 @@ impl Site {
 impl Running {
     /// `None` when it ends before it listens.
     fn start(command: &mut Command) -> Option<Self> {
-        let mut child = command.spawn().unwrap();
-        let mut stdout = BufReader::new(child.stdout.take().unwrap());
-        loop {
+        let address = SocketAddr::from(([127, 0, 0, 1], 0));
+        let mut running = Self { child: command.spawn().unwrap(), address };
+        let mut stdout = BufReader::new(running.child.stdout.as_mut()?);
+        running.address = loop {
             let mut line = String::new();
             if stdout.read_line(&mut line).unwrap() == 0 {
-                let _ = child.wait();
                 return None;
             }
             if let Some((_, address)) = line.trim_end().rsplit_once("listening on http://") {
-                return Some(Self { child, address: address.parse().unwrap(), _stdout: stdout });
+                break address.parse().unwrap();
             }
-        }
+        };
+        Some(running)
     }
 }
 
