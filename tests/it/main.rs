@@ -2,6 +2,7 @@
 
 mod approvals_command;
 mod cases;
+mod crash;
 mod doors;
 mod eval;
 mod eval_command;
