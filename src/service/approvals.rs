@@ -92,11 +92,13 @@ impl Service {
         let mut watch = self.store.subscribe(vec![Watched::Approval(id.to_owned())]);
         let mut place = None;
         loop {
-            let approval = self.current(&poller.token.organisation, id).await?;
+            // Boxed, and gone before the wait: thousands wait at once, and each holds what stands here.
+            let approval = Box::pin(self.current(&poller.token.organisation, id)).await?;
             let over = Instant::now() >= end || self.polls.have_ended();
             if approval.status != Status::Pending || over {
-                return self.view(approval).await;
+                return Box::pin(self.view(approval)).await;
             }
+            drop(approval);
             if place.is_none() {
                 let limit = self.limits.polls_per_token;
                 place = Some(self.polls.enter(&poller.token.id, limit)?);
@@ -106,7 +108,7 @@ impl Service {
                 () = sleep_until(end) => {}
                 () = self.polls.ended() => {}
             }
-            self.check_again(poller).await?;
+            Box::pin(self.check_again(poller)).await?;
         }
     }
 
@@ -130,11 +132,12 @@ impl Service {
         let mut watch = self.store.subscribe(vec![Watched::Organisation(organisation.clone())]);
         let mut place = None;
         loop {
-            let (approvals, next, state) = self.page(organisation, listing).await?;
+            let (approvals, next, state) = Box::pin(self.page(organisation, listing)).await?;
             let over = Instant::now() >= end || self.polls.have_ended();
             if state != seen || over {
-                return self.open_page(approvals, next, state).await;
+                return Box::pin(self.open_page(approvals, next, state)).await;
             }
+            drop((approvals, next, state));
             if place.is_none() {
                 let limit = self.limits.polls_per_token;
                 place = Some(self.polls.enter(&poller.token.id, limit)?);
@@ -144,7 +147,7 @@ impl Service {
                 () = sleep_until(end) => {}
                 () = self.polls.ended() => {}
             }
-            self.check_again(poller).await?;
+            Box::pin(self.check_again(poller)).await?;
         }
     }
 
