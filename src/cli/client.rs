@@ -154,6 +154,16 @@ impl Client {
         self.send(request.header("content-type", "application/json").body(body.to_string())).await
     }
 
+    /// Changes what stands at a path of these parts.
+    pub(in crate::cli) async fn patch(
+        &self,
+        path: &[&str],
+        body: &Value,
+    ) -> Result<Value, Failure> {
+        let request = self.http.request(Method::PATCH, self.url(path));
+        self.send(request.header("content-type", "application/json").body(body.to_string())).await
+    }
+
     fn url(&self, path: &[&str]) -> Url {
         let mut url = self.base.clone();
         // An address with a host has a path.

@@ -9,6 +9,7 @@ pub mod auto;
 pub mod client;
 pub mod config;
 pub mod eval;
+pub mod instances;
 pub mod judge;
 mod keys_file;
 mod pipe;
@@ -119,6 +120,12 @@ pub enum Command {
         #[command(subcommand)]
         command: auto::Command,
     },
+    /// Look at instances of the approval protocol on a running service, and set their mode and trust
+    Instances {
+        /// What to do with instances.
+        #[command(subcommand)]
+        command: instances::Command,
+    },
     /// Look at approvals of a running server, and decide them
     Approvals(approvals::Args),
     /// Print every setting with its origin, secrets masked
@@ -185,6 +192,10 @@ pub fn run(cli: Cli, output: &mut dyn Write) -> anyhow::Result<u8> {
         Command::Auto { command } => {
             let token = std::env::var("APPROVER_TOKEN").ok();
             runtime()?.block_on(auto::run(&command, token.as_deref(), open))
+        }
+        Command::Instances { command } => {
+            let token = std::env::var("APPROVER_TOKEN").ok();
+            runtime()?.block_on(instances::run(&command, token.as_deref(), open))
         }
         Command::Approvals(args) => {
             let token = std::env::var("APPROVER_TOKEN").ok();

@@ -6,13 +6,14 @@
 //! version's default. Provisioning is the protocol's own (`/aap/v1/instances`).
 
 use axum::Router;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::routing::{get, patch};
 use serde_json::{Value, json};
 
 use super::Doors;
 use super::auth::Caller;
 use super::body::{Answer, JsonText};
+use super::query::Id;
 use super::time::rfc3339;
 use crate::decide::json::Json;
 use crate::decide::policy::Mode;
@@ -35,7 +36,7 @@ async fn list(State(doors): State<Doors>, caller: Caller) -> Result<Answer<Value
 async fn set(
     State(doors): State<Doors>,
     caller: Caller,
-    Path(id): Path<String>,
+    Id(id): Id,
     text: JsonText,
 ) -> Result<Answer<Value>, Refusal> {
     caller.need(|kind| matches!(kind, TokenKind::Admin))?;

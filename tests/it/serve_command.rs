@@ -259,10 +259,11 @@ fn tokens_are_made_in_the_store_and_told_once() {
     assert!(running.get("/v1/tokens", "scraper-0123456789").starts_with("HTTP/1.1 401"));
 
     let url = format!("http://{}", running.address);
-    let auto = |arguments: &[&str]| {
-        let arguments = [&["auto"], arguments, &["--url", &url]].concat();
+    let asked = |arguments: &[&str]| {
+        let arguments = [arguments, &["--url", &url]].concat();
         approver(folder.path(), &arguments).env("APPROVER_TOKEN", &token).output().unwrap()
     };
+    let auto = |arguments: &[&str]| asked(&[&["auto"], arguments].concat());
     let off = auto(&["off"]);
     let text = String::from_utf8(off.stdout).unwrap();
     assert!(
@@ -276,6 +277,13 @@ fn tokens_are_made_in_the_store_and_told_once() {
     assert_eq!(slip.status.code(), Some(2));
     let errors = String::from_utf8(slip.stderr).unwrap();
     assert!(errors.contains("no such agent (not_found at $.agent, request "), "{errors}");
+    let instances = asked(&["instances", "list"]);
+    assert_eq!(String::from_utf8(instances.stdout).unwrap(), "there are no instances\n");
+    let set = asked(&["instances", "set", "7ab8c8ec", "--mode", "plan"]);
+    assert_eq!(set.status.code(), Some(2));
+    assert!(String::from_utf8(set.stderr).unwrap().contains("(not_found"));
+    let nothing = asked(&["instances", "set", "7ab8c8ec"]);
+    assert!(String::from_utf8(nothing.stderr).unwrap().contains("--trusted-context"));
     let nobody = output(folder.path(), &["auto", "status", "--url", &url]);
     assert!(String::from_utf8(nobody.stderr).unwrap().contains("APPROVER_TOKEN"));
 
