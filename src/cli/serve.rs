@@ -184,7 +184,7 @@ fn service(config: &Config, keys: KeyRing, store: Arc<dyn Store>) -> anyhow::Res
         sandbox_enabled: config.operator.sandbox_enabled.value,
         keys,
         limits: config.limits(),
-        allow_loopback_webhooks: false,
+        allow_loopback_webhooks: config.serve.aap.allow_loopback_webhooks.value,
         clock: Clock::system(),
     });
     if let Some(breaker) = breaker {

@@ -23,7 +23,7 @@ const fn key(path: &'static str) -> Key {
 
 /// Every key, in the order in which they are shown. `OPENAI_API_KEY` is missing on purpose: whether
 /// it counts depends on the address.
-pub(super) const KEYS: [Key; 42] = [
+pub(super) const KEYS: [Key; 43] = [
     Key { standard: Some("OPENAI_BASE_URL"), ..key("judge.base_url") },
     Key { standard: Some("OPENAI_MODEL"), ..key("judge.model") },
     Key { environment_only: true, ..key("judge.api_key") },
@@ -66,6 +66,7 @@ pub(super) const KEYS: [Key; 42] = [
     key("events.webhook_url"),
     Key { environment_only: true, ..key("events.webhook_secret") },
     Key { environment_only: true, ..key("metrics.token") },
+    key("aap.allow_loopback_webhooks"),
 ];
 
 /// Whether a variable begins like those of a section: unknown ones among them are mistakes.

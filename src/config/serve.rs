@@ -36,6 +36,8 @@ pub struct ServeConfig {
     pub events: EventsConfig,
     /// `[metrics]`
     pub metrics: MetricsConfig,
+    /// `[aap]`
+    pub aap: AapConfig,
 }
 
 /// `[server]`: where the service listens, and what a connection may cost.
@@ -141,6 +143,14 @@ pub struct MetricsConfig {
     pub token: Sourced<Option<SecretString>>,
 }
 
+/// `[aap]`: the Agent Approval Protocol's door.
+#[derive(Debug, Clone)]
+pub struct AapConfig {
+    /// Whether notifications may go to this machine itself; off unless set. For tests alone: whoever
+    /// provisions an instance could reach what listens here.
+    pub allow_loopback_webhooks: Sourced<bool>,
+}
+
 impl Config {
     /// Times and limits of approvals.
     #[must_use]
@@ -163,7 +173,7 @@ impl Config {
 
     pub(super) fn serve_entries(&self) -> Vec<(&'static str, (Value, String))> {
         // Taken apart, so that no setting is forgotten.
-        let ServeConfig { server, store, keys, approvals, retention, events, metrics } =
+        let ServeConfig { server, store, keys, approvals, retention, events, metrics, aap } =
             &self.serve;
         let duration = |value: &Duration| json!(shown_duration(*value));
         let secret = |value: &Option<SecretString>| {
@@ -208,6 +218,7 @@ impl Config {
             of("events.webhook_url", &events.webhook_url, |value| json!(value)),
             of("events.webhook_secret", &events.webhook_secret, secret),
             of("metrics.token", &metrics.token, secret),
+            of("aap.allow_loopback_webhooks", &aap.allow_loopback_webhooks, |value| json!(value)),
         ]
     }
 }
@@ -217,7 +228,7 @@ impl ServeConfig {
     pub(super) fn of_a_named_file(&self) -> Vec<(&'static str, &Origin)> {
         // Taken apart, so that a new setting cannot be forgotten here. Limits of one connection may
         // stand in any file.
-        let Self { server, store, keys, approvals, retention, events, metrics } = self;
+        let Self { server, store, keys, approvals, retention, events, metrics, aap } = self;
         let StoreConfig { url, connections, root_certificates } = store;
         let KeysConfig { file, root } = keys;
         let ApprovalsConfig { pending_for, max_pending_for, start_within, max_polls_per_token } =
@@ -225,6 +236,7 @@ impl ServeConfig {
         let RetentionConfig { inputs, records } = retention;
         let EventsConfig { webhook_url, webhook_secret } = events;
         let MetricsConfig { token } = metrics;
+        let AapConfig { allow_loopback_webhooks } = aap;
         vec![
             ("server.listen", &server.listen.origin),
             ("store.url", &url.origin),
@@ -241,6 +253,7 @@ impl ServeConfig {
             ("events.webhook_url", &webhook_url.origin),
             ("events.webhook_secret", &webhook_secret.origin),
             ("metrics.token", &token.origin),
+            ("aap.allow_loopback_webhooks", &allow_loopback_webhooks.origin),
         ]
     }
 }
@@ -255,6 +268,13 @@ pub(super) fn read(layers: &mut Layers) -> ServeConfig {
         events: events(layers),
         metrics: MetricsConfig {
             token: layers.take("metrics.token", None, |raw| long_secret(raw).map(Some)),
+        },
+        aap: AapConfig {
+            allow_loopback_webhooks: layers.take(
+                "aap.allow_loopback_webhooks",
+                false,
+                values::boolean,
+            ),
         },
     }
 }

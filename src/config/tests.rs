@@ -120,6 +120,7 @@ fn every_key_can_be_set_everywhere() {
         ("approvals.max_polls_per_token", "7", "7", "7"),
         ("retention.inputs", r#""7days""#, "7d", r#""7d""#),
         ("retention.records", r#""90d""#, "90d", r#""90d""#),
+        ("aap.allow_loopback_webhooks", "true", "true", "true"),
     ];
     for (key, toml, text, expected) in rows {
         let (section, name) = key.split_once('.').unwrap();
