@@ -18,7 +18,7 @@ use crate::decide::request::Door;
 use crate::decide::walk::duplicates;
 use crate::host::gateway::{self, Body, RequestedMode, Scope};
 use crate::service::judgement::JudgementRequest;
-use crate::service::{Code, Refusal};
+use crate::service::{Code, Refusal, aap};
 use crate::store::{Idempotency, ModeChoice};
 
 /// The endpoint's name in what makes a repeat a repeat.
@@ -72,6 +72,10 @@ fn request(
     mut body: Body,
     bytes: usize,
 ) -> Result<JudgementRequest, Refusal> {
+    if body.surface == aap::SURFACE {
+        let text = "This surface is that of the approval protocol's own conversations.";
+        return Err(Refusal::invalid("$.conversation.surface", text));
+    }
     let (Some((agent, version)), Some((turn, continues))) = (body.agent.take(), body.turn.take())
     else {
         return Err(Refusal::invalid("$", "The body names no agent version or no turn."));

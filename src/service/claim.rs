@@ -22,11 +22,7 @@ impl Service {
     /// `approval_stale`; or the store fails.
     pub async fn claim(&self, token: &Token, id: &str, key: &str) -> Result<Approval, Refusal> {
         let organisation = &token.organisation;
-        let approval = self.current(organisation, id).await?;
-        // An instance consumes its own requests.
-        if approval.facts.door == Door::Aap {
-            return Err(Refusal::not_found("approval"));
-        }
+        let approval = self.gateways_own(organisation, id).await?;
         // Whoever has the permission keeps it; nobody else is given one.
         if approval.status == Status::Approved
             && approval.claim.is_none()
@@ -70,6 +66,7 @@ impl Service {
         output: Option<&str>,
     ) -> Result<Approval, Refusal> {
         let organisation = &token.organisation;
+        self.gateways_own(organisation, id).await?;
         let seal = |output: &str| {
             self.keys.seal(organisation, id, Part::Output, output.as_bytes()).map_err(|error| {
                 tracing::error!(%error, "an output cannot be sealed");
@@ -108,7 +105,7 @@ impl Service {
     /// # Errors
     /// `not_found`, `approval_already_decided` for what was decided or expired; or the store fails.
     pub async fn cancel(&self, token: &Token, id: &str) -> Result<Approval, Refusal> {
-        let approval = self.current(&token.organisation, id).await?;
+        let approval = self.gateways_own(&token.organisation, id).await?;
         if approval.status == Status::Cancelled {
             return Ok(approval);
         }
@@ -129,6 +126,19 @@ impl Service {
             Cancelled::TooLate(approval) if approval.status == Status::Cancelled => Ok(*approval),
             Cancelled::TooLate(approval) => Err(already_decided(&approval)),
             Cancelled::NotFound => Err(Refusal::not_found("approval")),
+        }
+    }
+
+    /// An approval that a gateway may run, report or cancel. An instance of the approval protocol
+    /// does all that with its own requests, and nobody else does.
+    ///
+    /// # Errors
+    /// 404, or the store fails.
+    async fn gateways_own(&self, organisation: &str, id: &str) -> Result<Approval, Refusal> {
+        let approval = self.current(organisation, id).await?;
+        match approval.facts.door {
+            Door::Aap => Err(Refusal::not_found("approval")),
+            Door::Gateway | Door::Proxy | Door::Hook => Ok(approval),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Conversations: what is known of one, and its end.
 
-use super::{Refusal, Service};
+use super::{Refusal, Service, aap};
 use crate::store::{Approval, Conversation};
 
 impl Service {
@@ -21,12 +21,16 @@ impl Service {
     /// pending in it; returns what was cancelled.
     ///
     /// # Errors
-    /// There is none, or it was deleted before, or the store fails.
+    /// There is none, or it was deleted before, or it is an instance's own, or the store fails.
     pub async fn delete_conversation(
         &self,
         organisation: &str,
         id: &str,
     ) -> Result<Vec<Approval>, Refusal> {
+        let found = self.store.conversations(organisation, id).await?;
+        if found.iter().any(|conversation| conversation.surface == aap::SURFACE) {
+            return Err(Refusal::not_found("conversation"));
+        }
         let cancelled = self.store.delete_conversation(organisation, id, self.now()).await?;
         let cancelled = cancelled.ok_or_else(|| Refusal::not_found("conversation"))?;
         self.tell_ended(&cancelled);

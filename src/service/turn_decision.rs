@@ -10,7 +10,7 @@ use super::decision::{
     MODE_CHANGES, Verdict, already_decided, check_open, invalid, mode_keeps_changing,
 };
 use super::person;
-use super::{Code, Refusal, Service};
+use super::{Code, Refusal, Service, aap};
 use crate::decide::policy::Mode;
 use crate::store::{
     Approval, Claimant, ContinuationFailed, DecideTurn, ModeChoice, Status, Token, Turn,
@@ -195,7 +195,10 @@ impl Service {
         };
         let mut turns = self.store.turns(organisation, &name.turn).await?;
         turns.retain(|turn| {
-            selects(&name.conversation, &turn.conversation) && selects(&name.surface, &turn.surface)
+            // An instance's own requests are decided one by one, and released to it alone.
+            turn.surface != aap::SURFACE
+                && selects(&name.conversation, &turn.conversation)
+                && selects(&name.surface, &turn.surface)
         });
         match turns.len() {
             0 => Err(no_turn()),

@@ -20,8 +20,8 @@ pub use receiver::sign;
 pub(in crate::service) use verification::Verifications;
 pub use verification::check_url;
 
-/// The surface of every conversation at this door.
-const SURFACE: &str = "aap";
+/// The surface of every conversation at this door, and of no other's.
+pub const SURFACE: &str = "aap";
 
 /// As times are written on the wire.
 fn rfc3339(time: Timestamp) -> String {

@@ -12,7 +12,7 @@ use super::{
     INSTANCES, REQUESTS, approve, asking, call, channel, code, decide, id, members, note,
     provision, provisioner,
 };
-use crate::doors::world::World;
+use crate::doors::world::{ORGANISATION, World};
 use crate::doors::{judgements, on_both_stores};
 
 async fn a_request_lives_from_question_to_outcome(world: World) {
@@ -275,6 +275,46 @@ async fn an_approval_of_the_gateway_is_no_request(world: World) {
     assert_eq!(code(reply, 404, "not_found"), "not_found");
 }
 
+/// What an instance asks for is its own to run, report and cancel, whatever a gateway may.
+async fn a_gateway_has_no_part_in_an_instances_requests(world: World) {
+    let gateway = world.token("rival", TokenKind::Gateway { decide: true }).await;
+    let asking = asking(&world).await;
+    let made = asking.raise("k1", &note()).await;
+    let path = format!("/v1/approvals/{}", id(&made));
+    let facts = world.store.approval(ORGANISATION, id(&made)).await.unwrap().unwrap().facts;
+    let shown = world.get(&path, &gateway).await.expect(200);
+
+    let cancel = format!("{path}/cancel");
+    let reply = world.send(Method::POST, &cancel, Some(&gateway), &[], None).await;
+    assert_eq!(reply.error(404), "not_found");
+    let report = json!({"status": "FAILED"});
+    let reply = world.post(&format!("{path}/execution"), &gateway, &report).await;
+    assert_eq!(reply.error(404), "not_found");
+    let reply = world.delete(&format!("/v1/conversations/{}", facts.conversation), &gateway).await;
+    assert_eq!(reply.error(404), "not_found");
+    let decisions = json!({
+        "turn_id": facts.turn,
+        "conversation_id": facts.conversation,
+        "surface": facts.surface,
+        "continuation_id": "next",
+        "decided_by": "ana",
+        "input": [{
+            "type": "backbone:approval_response",
+            "approval_id": id(&made),
+            "decision": "approve",
+            "hmac": shown["hmac"],
+        }],
+    });
+    let reply = world.post("/v1/decisions", &gateway, &decisions).await;
+    assert_eq!(reply.error(404), "not_found");
+    let mut judged = judgements::request(&[judgements::call("c", "note_add", judgements::NOTE)]);
+    judged["conversation"]["surface"] = json!(facts.surface);
+    let reply = world.judge_calls(&gateway, "k", &judged).await;
+    assert_eq!(reply.json["error"]["param"], "$.conversation.surface");
+    assert_eq!(reply.error(400), "invalid_request");
+    assert_eq!(asking.get(id(&made)).await.expect(200), made, "nothing happened to it");
+}
+
 async fn cancelling_is_for_what_is_pending(world: World) {
     let asking = asking(&world).await;
     let made = asking.raise("k1", &note()).await;
@@ -337,6 +377,7 @@ on_both_stores!(
     what_is_malformed_is_named,
     each_kind_of_token_has_its_own_paths,
     an_approval_of_the_gateway_is_no_request,
+    a_gateway_has_no_part_in_an_instances_requests,
     cancelling_is_for_what_is_pending,
     a_request_expires_at_its_deadline,
 );
