@@ -28,6 +28,10 @@ use approver::store::{
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
+/// As the binary has it.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 const WAITERS: usize = 10_000;
 const CALLS_OF_A_TURN: usize = 50;
 /// Decisions that are measured, and the pause between them.

@@ -7,6 +7,10 @@ use approver::cli::{self, Cli, LogFormat};
 use clap::Parser;
 use tracing_subscriber::EnvFilter;
 
+/// As the binary has it.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
     let cli = Cli::parse();
     let (format, default) = cli.log();

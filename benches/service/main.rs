@@ -36,6 +36,10 @@ use tokio::task::JoinSet;
 
 use timed::{Stage, Timed};
 
+/// As the binary has it.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 const CALLERS: usize = 64;
 const WARM_UP: Duration = Duration::from_secs(2);
 const MEASURED: Duration = Duration::from_secs(8);
@@ -67,9 +71,12 @@ impl Judge for Instantly {
 fn main() {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
     runtime.block_on(async {
-        let folder = tempfile::tempdir_in(".").unwrap();
-        let settings = SqliteSettings::new(&folder.path().join("approver.db"));
-        measure("SQLite", Arc::new(Sqlite::open(settings).await.unwrap())).await;
+        // `-- postgresql` measures that store alone.
+        if !std::env::args().any(|argument| argument == "postgresql") {
+            let folder = tempfile::tempdir_in(".").unwrap();
+            let settings = SqliteSettings::new(&folder.path().join("approver.db"));
+            measure("SQLite", Arc::new(Sqlite::open(settings).await.unwrap())).await;
+        }
         let Ok(address) = std::env::var("APPROVER_TEST_POSTGRES") else {
             println!("PostgreSQL  not measured: APPROVER_TEST_POSTGRES is not set");
             return;

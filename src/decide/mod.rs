@@ -42,6 +42,7 @@ pub use reserve::{Reserve, reserve};
 pub use state::{Settings, State};
 
 use approval::AutomaticApproval;
+use data_encoding::HEXLOWER;
 use reason::Reason;
 use sha2::{Digest, Sha256};
 use verdict::{JudgeFailure, Reply, Tokens, Verdict};
@@ -85,5 +86,5 @@ pub fn digest(parts: &[&str]) -> String {
         hasher.update((part.len() as u64).to_be_bytes());
         hasher.update(part.as_bytes());
     }
-    hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+    HEXLOWER.encode(&hasher.finalize())
 }

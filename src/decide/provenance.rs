@@ -72,7 +72,7 @@ pub struct Texts<'a> {
     lists: &'a Lists,
     results: Vec<ToolResult<'a>>,
     /// What is left of each message without its pasted parts, made when first needed.
-    own_words: OnceCell<Vec<Vec<String>>>,
+    own_words: Vec<OnceCell<Vec<String>>>,
     /// Bytes that may still be read.
     budget: Cell<usize>,
 }
@@ -98,11 +98,11 @@ impl<'a> Texts<'a> {
             }
         }
         Self {
+            own_words: vec![OnceCell::new(); persons.len()],
             persons,
             instructions: &agent.instructions,
             lists,
             results,
-            own_words: OnceCell::new(),
             budget: Cell::new(MAX_READ),
         }
     }
@@ -136,11 +136,11 @@ impl<'a> Texts<'a> {
     /// `None` when a text was given up: what comes after it may not be the first.
     fn search(&self, finder: &Finder<'_>) -> Option<FirstSeen> {
         let mut pasted = None;
-        for (index, text) in self.persons.iter().enumerate() {
+        for (index, (text, own)) in self.persons.iter().zip(&self.own_words).enumerate() {
             if self.find(finder, text)?.is_none() {
                 continue;
             }
-            for run in self.own_words().get(index).into_iter().flatten() {
+            for run in own.get_or_init(|| own_words(text)) {
                 if self.find(finder, run)?.is_some() {
                     return Some(FirstSeen::User(index + 1));
                 }
@@ -172,10 +172,6 @@ impl<'a> Texts<'a> {
             }
         }
         Some(FirstSeen::Nowhere)
-    }
-
-    fn own_words(&self) -> &[Vec<String>] {
-        self.own_words.get_or_init(|| self.persons.iter().map(|text| own_words(text)).collect())
     }
 
     /// The first place where the needle stands as a word of its own: `5` is not seen in `15`.

@@ -1,5 +1,7 @@
 //! What the eye does not see in a text, in one place for the detectors, the prompt and the quotes.
 
+use std::borrow::Cow;
+
 use unicode_normalization::UnicodeNormalization;
 
 /// Whether a character leaves no mark of its own on a page: default-ignorable and bidirectional
@@ -33,6 +35,10 @@ pub const fn is_invisible(character: char) -> bool {
 /// separators that some programs take for a line's end.
 #[must_use]
 pub fn needs_escape(character: char) -> bool {
+    // Most text is ASCII, of which only the controls are hidden.
+    if character.is_ascii() {
+        return character.is_ascii_control();
+    }
     is_invisible(character)
         || character.is_control()
         || matches!(character, '\u{2028}' | '\u{2029}' | '\u{FFFE}' | '\u{FFFF}')
@@ -61,9 +67,20 @@ pub fn shown(text: &str) -> String {
 /// run of white space one space, none at the ends; case kept.
 #[must_use]
 pub fn quotable(text: &str) -> String {
-    let visible: String =
-        text.chars().filter(|character| !is_invisible(*character)).nfc().collect();
-    visible.split_whitespace().collect::<Vec<_>>().join(" ")
+    // ASCII is NFC as it is, and nothing of it is invisible.
+    let visible: Cow<'_, str> = if text.is_ascii() {
+        text.into()
+    } else {
+        text.chars().filter(|character| !is_invisible(*character)).nfc().collect()
+    };
+    let mut words = String::with_capacity(visible.len());
+    for word in visible.split_whitespace() {
+        if !words.is_empty() {
+            words.push(' ');
+        }
+        words.push_str(word);
+    }
+    words
 }
 
 /// At most `limit` bytes of `text`, cut at a character's boundary.
@@ -88,6 +105,8 @@ pub fn tail(text: &str, limit: usize) -> &str {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     #[test]
@@ -95,6 +114,21 @@ mod tests {
         assert_eq!(quotable(" a\u{200b}b \n\t c\u{a0}d "), "ab c d");
         assert_eq!(quotable("e\u{301}"), "\u{e9}");
         assert_ne!(quotable("Case"), quotable("case"));
+    }
+
+    proptest! {
+        /// What the shortcuts for ASCII must not change.
+        #[test]
+        fn ascii_is_read_like_any_other_text(text in "[\\x00-\\x7f]{0,40}") {
+            let slowly: String =
+                text.chars().filter(|character| !is_invisible(*character)).nfc().collect();
+            let slowly = slowly.split_whitespace().collect::<Vec<_>>().join(" ");
+            prop_assert_eq!(quotable(&text), slowly);
+            for character in text.chars() {
+                let hidden = is_invisible(character) || character.is_control();
+                prop_assert_eq!(needs_escape(character), hidden);
+            }
+        }
     }
 
     #[test]

@@ -5,6 +5,7 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
+use data_encoding::HEXLOWER;
 use ring::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, Nonce, UnboundKey};
 use ring::hkdf::{HKDF_SHA256, KeyType, Prk, Salt};
 use ring::hmac;
@@ -182,13 +183,13 @@ impl KeyRing {
     #[must_use]
     pub fn hmac(&self, key_id: &str, bound: &Bound<'_>) -> Option<String> {
         let key = self.keys.iter().find(|key| key.id == key_id)?;
-        Some(hex(hmac::sign(&key.mac_key("hmac"), &bound.bytes()).as_ref()))
+        Some(HEXLOWER.encode(hmac::sign(&key.mac_key("hmac"), &bound.bytes()).as_ref()))
     }
 
     /// Whether an `hmac` is that of an approval under any key of the ring, in constant time.
     #[must_use]
     pub fn verify(&self, bound: &Bound<'_>, given: &str) -> bool {
-        let Some(tag) = unhex(given) else { return false };
+        let Ok(tag) = HEXLOWER.decode(given.as_bytes()) else { return false };
         let bytes = bound.bytes();
         self.keys
             .iter()
@@ -336,24 +337,6 @@ fn length_prefixed(parts: &[&str]) -> Vec<u8> {
         bytes.extend_from_slice(part.as_bytes());
     }
     bytes
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-/// The bytes of 64 lower-case hex digits.
-fn unhex(text: &str) -> Option<[u8; 32]> {
-    let digit = |byte: u8| match byte {
-        b'0'..=b'9' => Some(byte - b'0'),
-        b'a'..=b'f' => Some(byte - b'a' + 10),
-        _ => None,
-    };
-    let digits: Vec<u8> = text.bytes().map(digit).collect::<Option<_>>()?;
-    let bytes: Vec<u8> =
-        digits.chunks(2).map(|pair| pair.iter().fold(0, |byte, digit| byte << 4 | digit)).collect();
-    (text.len() == 64).then_some(())?;
-    bytes.try_into().ok()
 }
 
 #[cfg(test)]

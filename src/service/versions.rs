@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::{Code, Refusal, Service};
-use crate::decide::policy::Modes;
+use crate::decide::policy::{Modes, Policy};
 use crate::host::agent::{self, AgentProblem, AgentVersion, ProblemCode, Reading};
 use crate::store::StoredVersion;
 
@@ -22,6 +22,10 @@ pub struct LoadedVersion {
     pub digest: String,
     /// Instructions, tools, policy.
     pub content: AgentVersion,
+    /// Digest of the policy; `None` without one.
+    pub policy_digest: Option<String>,
+    /// Digest of the policy's lists; `None` without a policy.
+    pub lists_digest: Option<String>,
 }
 
 impl LoadedVersion {
@@ -32,14 +36,15 @@ impl LoadedVersion {
     }
 }
 
-/// What was read, by the content's digest.
+/// What was read, by organisation, agent and version.
 #[derive(Debug, Default)]
 pub(super) struct Versions {
     read: Mutex<BTreeMap<(String, String, String), Arc<LoadedVersion>>>,
 }
 
 impl Service {
-    /// The version of that name, or that the channel of that name stands for.
+    /// The version of that name, or that the channel of that name stands for. The store is asked
+    /// unless the name is a version's that was read before: then it is that version's for good.
     ///
     /// # Errors
     /// There is none, or the store fails, or its policy no longer validates, or what is stored cannot
@@ -50,27 +55,43 @@ impl Service {
         agent: &str,
         name: &str,
     ) -> Result<Arc<LoadedVersion>, Refusal> {
+        if let Some(loaded) = self.versions.loaded(organisation, agent, name) {
+            return Ok(loaded);
+        }
         let stored = self.store.version(organisation, agent, name).await?;
         let stored = stored.ok_or_else(|| Refusal::not_found("agent version").at("$.version"))?;
-        self.versions.load(stored)
+        self.versions.load(organisation, stored)
     }
 }
 
 impl Versions {
+    fn loaded(&self, organisation: &str, agent: &str, version: &str) -> Option<Arc<LoadedVersion>> {
+        let key = (organisation.to_owned(), agent.to_owned(), version.to_owned());
+        self.read.lock().unwrap_or_else(PoisonError::into_inner).get(&key).cloned()
+    }
+
     /// Reads a stored version, unless it was read before.
     ///
     /// # Errors
     /// What is stored cannot be read: a version that this program never writes.
-    pub(super) fn load(&self, stored: StoredVersion) -> Result<Arc<LoadedVersion>, Refusal> {
+    fn load(
+        &self,
+        organisation: &str,
+        stored: StoredVersion,
+    ) -> Result<Arc<LoadedVersion>, Refusal> {
         let StoredVersion { agent, version, content, digest, .. } = stored;
-        let key = (agent.clone(), version.clone(), digest.clone());
-        let mut read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(loaded) = read.get(&key) {
-            return Ok(Arc::clone(loaded));
+        if let Some(loaded) = self.loaded(organisation, &agent, &version) {
+            return Ok(loaded);
         }
         let content = agent::parse_text(&content, Reading::Stored)
             .map_err(|problems| unusable(&agent, &version, &problems))?;
-        let loaded = Arc::new(LoadedVersion { agent, version, digest, content });
+        let policy = content.policy.as_ref();
+        let policy_digest = policy.map(Policy::digest);
+        let lists_digest = policy.map(|policy| policy.lists.digest());
+        let key = (organisation.to_owned(), agent.clone(), version.clone());
+        let loaded = LoadedVersion { agent, version, digest, content, policy_digest, lists_digest };
+        let loaded = Arc::new(loaded);
+        let mut read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
         if read.len() >= KEPT {
             read.clear();
         }

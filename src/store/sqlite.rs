@@ -14,6 +14,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio::task::JoinHandle;
@@ -152,6 +153,9 @@ fn connect(settings: &SqliteSettings, access: OpenFlags) -> Result<Connection, S
     let flags = access | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(&settings.path, flags).map_err(error)?;
     connection.busy_timeout(settings.busy).map_err(error)?;
+    // Plans never look at parameters: with partial indexes a statement would else be planned anew
+    // each time that it runs.
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true).map_err(error)?;
     if access == OpenFlags::SQLITE_OPEN_READ_WRITE {
         connection.pragma_update(None, "journal_mode", "WAL").map_err(error)?;
         connection.pragma_update(None, "synchronous", "FULL").map_err(error)?;

@@ -1,6 +1,7 @@
 //! Whether the evidence that a judge quotes is really there. Looked up in code, never believed.
 
 use std::collections::BTreeSet;
+use std::sync::OnceLock;
 
 use super::answer::{Answer, Basis, Counts, Source};
 use super::pasted::own_words;
@@ -19,33 +20,68 @@ const MIN_QUOTE: usize = 8;
 /// dashes says nothing.
 const MIN_LETTERS: usize = 4;
 
-/// The texts that may authorise, in the form in which quotes are compared; gathered once a request.
+/// Bytes of a text above which its forms are made at once, where the request is planned: whoever
+/// reads an answer must not be held up by them.
+const LARGE: usize = 16 * 1024;
+
+/// The texts that may authorise, gathered once a request. The form in which quotes are compared is
+/// made of those alone that a judge quotes.
 #[derive(Debug, Clone)]
 pub struct Sources {
-    persons: Vec<Message>,
-    instructions: String,
-    allow: Vec<String>,
+    persons: Vec<Text>,
+    instructions: Text,
+    allow: Vec<Text>,
     soft_deny: Vec<String>,
 }
 
 #[derive(Debug, Clone)]
-struct Message {
+struct Text {
+    text: String,
+    /// Whether what is pasted in it does not count.
+    person: bool,
+    forms: OnceLock<Forms>,
+}
+
+/// A text as quotes are compared with it.
+#[derive(Debug, Clone)]
+struct Forms {
     whole: String,
-    own: Vec<String>,
+    /// The runs in which a quote may stand; none where all of the text may be quoted.
+    own: Option<Vec<String>>,
+}
+
+impl Text {
+    fn new(text: &str, person: bool) -> Self {
+        let made = Self { text: text.to_owned(), person, forms: OnceLock::new() };
+        if text.len() > LARGE {
+            made.forms();
+        }
+        made
+    }
+
+    fn forms(&self) -> &Forms {
+        self.forms.get_or_init(|| {
+            let own = || own_words(&self.text).iter().map(|run| quotable(run)).collect();
+            Forms { whole: quotable(&self.text), own: self.person.then(own) }
+        })
+    }
+}
+
+impl Forms {
+    /// Whether a quote that the text has stands where it counts.
+    fn counts(&self, quote: &str) -> bool {
+        self.own.as_ref().is_none_or(|runs| runs.iter().any(|run| run.contains(quote)))
+    }
 }
 
 impl Sources {
     /// Gathers the person's messages (without what they pasted), the instructions and the lists.
     #[must_use]
     pub fn new(persons: &[&str], agent: &Agent, lists: &Lists) -> Self {
-        let message = |text: &&str| Message {
-            whole: quotable(text),
-            own: own_words(text).iter().map(|run| quotable(run)).collect(),
-        };
         Self {
-            persons: persons.iter().map(message).collect(),
-            instructions: quotable(&agent.instructions),
-            allow: lists.allow.iter().map(|entry| quotable(entry)).collect(),
+            persons: persons.iter().map(|text| Text::new(text, true)).collect(),
+            instructions: Text::new(&agent.instructions, false),
+            allow: lists.allow.iter().map(|entry| Text::new(entry, false)).collect(),
             soft_deny: lists.soft_deny.clone(),
         }
     }
@@ -70,20 +106,14 @@ impl Sources {
             .collect()
     }
 
-    /// The source's whole text and the runs in which a quote may stand.
-    fn look_up(&self, source: Source, index: usize) -> Option<(&str, Vec<&str>)> {
+    fn look_up(&self, source: Source, index: usize) -> Option<&Forms> {
         let position = index.checked_sub(1)?;
-        match source {
-            Source::User => {
-                let message = self.persons.get(position)?;
-                Some((&message.whole, message.own.iter().map(String::as_str).collect()))
-            }
-            Source::Instructions => Some((&self.instructions, vec![&self.instructions])),
-            Source::Allow => {
-                let entry = self.allow.get(position)?;
-                Some((entry, vec![entry]))
-            }
-        }
+        let text = match source {
+            Source::User => self.persons.get(position)?,
+            Source::Instructions => &self.instructions,
+            Source::Allow => self.allow.get(position)?,
+        };
+        Some(text.forms())
     }
 
     fn check_quote(&self, basis: &Basis) -> Result<(), Unsupported> {
@@ -92,22 +122,18 @@ impl Sources {
         if length > MAX_QUOTE {
             return Err(Unsupported::QuoteTooLong);
         }
-        let Some((whole, runs)) = self.look_up(basis.source, basis.index) else {
+        let Some(source) = self.look_up(basis.source, basis.index) else {
             return Err(Unsupported::QuoteAbsent);
         };
-        if length == 0 || !whole.contains(&quote) {
+        if length == 0 || !source.whole.contains(&quote) {
             return Err(Unsupported::QuoteAbsent);
         }
         let letters = quote.chars().filter(|character| character.is_alphanumeric()).count();
         let short = length < MIN_QUOTE || letters < MIN_LETTERS;
-        if short && whole.chars().count() > length {
+        if short && source.whole.chars().count() > length {
             return Err(Unsupported::QuoteTooShort);
         }
-        if runs.iter().any(|run| run.contains(&quote)) {
-            Ok(())
-        } else {
-            Err(Unsupported::QuotePasted)
-        }
+        if source.counts(&quote) { Ok(()) } else { Err(Unsupported::QuotePasted) }
     }
 }
 

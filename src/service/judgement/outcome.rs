@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use data_encoding::HEXLOWER;
 use sha2::{Digest, Sha256};
 
 use super::Work;
@@ -181,7 +182,6 @@ impl Known<'_> {
             | Outcome::Approved(_)
             | Outcome::Blocked(_) => None,
         };
-        let policy = content.policy.as_ref();
         let Ticket { organisation, surface, conversation, turn, .. } = self.ticket.clone();
         Facts {
             id: self.new_id(),
@@ -208,8 +208,8 @@ impl Known<'_> {
             findings: decision.findings.clone(),
             detectors: novelty::VERSION.to_owned(),
             arguments_digest: sha256(&call.arguments_text),
-            lists_digest: policy.map(|policy| policy.lists.digest()),
-            policy_digest: policy.map(policy::Policy::digest),
+            lists_digest: version.lists_digest.clone(),
+            policy_digest: version.policy_digest.clone(),
             latency_ms: u64::try_from(latency.as_millis()).unwrap_or(u64::MAX),
             created_at: self.now,
             deadline_at: self.now.plus(*pending_for),
@@ -319,5 +319,5 @@ fn unsealed(error: &dyn std::error::Error) -> Refusal {
 }
 
 fn sha256(text: &str) -> String {
-    Sha256::digest(text.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect()
+    HEXLOWER.encode(&Sha256::digest(text.as_bytes()))
 }
