@@ -12,6 +12,7 @@ mod broken;
 mod claims;
 mod conversations;
 mod decisions;
+mod envelopes;
 mod events;
 mod health;
 pub(crate) mod judgements;
