@@ -3,11 +3,16 @@
 //!
 //! Policies, tools and requests are read with this. Derived readers stop at the first error; this
 //! one never does, and it never lets a member pass that nobody asked for.
+//!
+//! What a problem says of the text it is about: where, and what was expected. A path names members
+//! that are ours, and an unknown one only where it looks like a name ([`is_plain_name`]); it never
+//! enters what others fill as they like, such as arguments or a conversation's items. A value comes
+//! back in no problem of a request; authors of policies and fixtures see theirs quoted.
 
 use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
 
-use super::json::Json;
+use super::json::{Json, Step, Unreadable};
 use super::text::{head, shown};
 
 /// A key is shown in a path up to this many bytes.
@@ -16,6 +21,8 @@ const KEY_LIMIT: usize = 80;
 const PATH_LIMIT: usize = 400;
 /// A foreign value is shown in a problem's text up to this many bytes.
 const VALUE_LIMIT: usize = 80;
+/// An unknown member is named when its name is no longer than this, in bytes.
+const NAME_LIMIT: usize = 40;
 const DUPLICATE: &str = "duplicate key";
 
 /// Something wrong at one place of a document.
@@ -60,6 +67,56 @@ pub fn index_path(path: &str, index: usize) -> String {
     format!("{path}[{index}]")
 }
 
+/// Whether a member's name may be repeated although nobody knows it: a short identifier, which may be
+/// a slip, and no text.
+#[must_use]
+pub fn is_plain_name(name: &str) -> bool {
+    let begins = name.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_');
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-';
+    begins && name.len() <= NAME_LIMIT && name.bytes().all(plain)
+}
+
+/// The members that hold objects of ours, or lists of them, in the bodies that any door reads.
+/// Whatever stands in any other member is for whoever asked for that to name.
+const LEVELS: [&str; 7] =
+    ["calls", "conversation", "delivery", "request", "tools", "turn", "versions"];
+
+/// The path of a place in a request, as far as it may be told: it ends at the first member that is
+/// none of [`LEVELS`], or at the element of it.
+fn known_path<'s>(path: &str, steps: impl IntoIterator<Item = Place<'s>>) -> String {
+    let mut path = path.to_owned();
+    let mut is_ours = true;
+    for step in steps {
+        match step {
+            Place::Index(index) => path = index_path(&path, index),
+            Place::Key(key) if is_ours && is_plain_name(key) => {
+                path = member_path(&path, key);
+                is_ours = LEVELS.contains(&key);
+            }
+            Place::Key(_) => break,
+        }
+    }
+    path
+}
+
+/// The problem of a request that cannot be read.
+#[must_use]
+pub fn unreadable(path: &str, unreadable: &Unreadable) -> Problem {
+    match unreadable {
+        Unreadable::NumberOverflow { place, .. } => {
+            let steps = place.iter().map(|step| match step {
+                Step::Key(key) => Place::Key(key),
+                Step::Index(index) => Place::Index(*index),
+            });
+            Problem::new(&known_path(path, steps), "number out of range")
+        }
+        Unreadable::DuplicateKey { .. } => Problem::new(path, DUPLICATE),
+        Unreadable::Syntax { .. } | Unreadable::Unicode { .. } | Unreadable::TooDeep => {
+            Problem::new(path, unreadable.to_string())
+        }
+    }
+}
+
 /// A foreign value for a problem's text: in backticks, on one line, cut when it is long.
 #[must_use]
 pub fn quoted(value: &str) -> String {
@@ -74,10 +131,27 @@ pub fn wrong_type(expected: &str, found: &Json) -> String {
     format!("expected {expected}, found {}", found.kind())
 }
 
-/// Reports every repeated member at any depth of `value`, which stands at `path`.
+/// Reports every repeated member at any depth of `value`, which stands at `path`, by its whole path:
+/// for what its author reads.
 pub fn duplicates(path: &str, value: &Json, problems: &mut Vec<Problem>) {
-    let mut steps = Vec::new();
-    find_duplicates(path, value, &mut steps, problems);
+    find_duplicates(value, &mut Vec::new(), &mut |steps| {
+        let whole = steps.iter().fold(path.to_owned(), |path, step| match step {
+            Place::Key(key) => member_path(&path, key),
+            Place::Index(index) => index_path(&path, *index),
+        });
+        problems.push(Problem::new(&whole, DUPLICATE));
+    });
+}
+
+/// The same for a request, whose paths end where others' texts begin; each place once.
+pub fn duplicates_of_request(path: &str, value: &Json, problems: &mut Vec<Problem>) {
+    let mut reported = BTreeSet::new();
+    find_duplicates(value, &mut Vec::new(), &mut |steps| {
+        let known = known_path(path, steps.iter().copied());
+        if reported.insert(known.clone()) {
+            problems.push(Problem::new(&known, DUPLICATE));
+        }
+    });
 }
 
 /// Reports every repeated member of `value` itself, which stands at `path`, and none of what lies
@@ -91,38 +165,35 @@ pub fn duplicate_members(path: &str, value: &Json, problems: &mut Vec<Problem>) 
     }
 }
 
-enum Step<'json> {
+/// A step of a walk, whose keys are the document's.
+#[derive(Clone, Copy)]
+enum Place<'json> {
     Key(&'json str),
     Index(usize),
 }
 
-// The path is put together only where there is something to report: most documents have no problem.
+// A path is put together only where there is something to report: most documents have no problem.
 fn find_duplicates<'json>(
-    path: &str,
     value: &'json Json,
-    steps: &mut Vec<Step<'json>>,
-    problems: &mut Vec<Problem>,
+    steps: &mut Vec<Place<'json>>,
+    report: &mut dyn FnMut(&[Place<'json>]),
 ) {
     match value {
         Json::Array(items) => {
             for (index, item) in items.iter().enumerate() {
-                steps.push(Step::Index(index));
-                find_duplicates(path, item, steps, problems);
+                steps.push(Place::Index(index));
+                find_duplicates(item, steps, report);
                 steps.pop();
             }
         }
         Json::Object(members) => {
             let mut seen = BTreeSet::new();
             for (key, member) in members {
-                steps.push(Step::Key(key));
+                steps.push(Place::Key(key));
                 if !seen.insert(key) {
-                    let whole = steps.iter().fold(path.to_owned(), |path, step| match step {
-                        Step::Key(key) => member_path(&path, key),
-                        Step::Index(index) => index_path(&path, *index),
-                    });
-                    problems.push(Problem::new(&whole, DUPLICATE));
+                    report(steps);
                 }
-                find_duplicates(path, member, steps, problems);
+                find_duplicates(member, steps, report);
                 steps.pop();
             }
         }
@@ -294,7 +365,7 @@ impl<'json, 'problems> Members<'json, 'problems> {
         // that readers disagree about is better mended by its author.
         let number = digits.parse().ok().filter(|number| range.contains(number));
         if number.is_none() {
-            self.report(name, format!("expected {expected}, found {}", quoted(digits)));
+            self.report(name, format!("expected {expected}"));
         }
         number
     }
@@ -308,10 +379,14 @@ impl Drop for Members<'_, '_> {
     fn drop(&mut self) {
         let mut reported = BTreeSet::new();
         for (key, _) in self.members {
-            if !self.asked.contains(&key.as_str()) && reported.insert(key) {
-                let path = member_path(&self.path, key);
-                self.problems.push(Problem::new(&path, "unknown member"));
+            if self.asked.contains(&key.as_str()) || !reported.insert(key) {
+                continue;
             }
+            self.problems.push(if is_plain_name(key) {
+                Problem::new(&member_path(&self.path, key), "unknown member")
+            } else {
+                Problem::new(&self.path, "unknown member, whose name is no short identifier")
+            });
         }
     }
 }
@@ -356,8 +431,8 @@ mod tests {
                 "$.a: expected a string, found a number",
                 "$.b: expected a boolean, found a string",
                 "$.c: expected an object, found a list",
-                "$.e: expected a whole number from 1 to 5, found `1.0`",
-                "$.f: expected a whole number from 0 to 5, found `-1`",
+                "$.e: expected a whole number from 1 to 5",
+                "$.f: expected a whole number from 0 to 5",
                 "$.g: expected a list, found an object",
                 "$.i: required member is missing",
                 "$.h: expected a string, found null",
@@ -369,23 +444,68 @@ mod tests {
 
     #[test]
     fn paths_are_readable_whatever_the_keys_are() {
-        check(
-            r#"{"erp orders":0,"a\"b\\c":0,"x\u202ey\n":0,"":0,"1st":0,"_ok9":0}"#,
-            |_| {},
-            &[
-                r#"$["erp orders"]: unknown member"#,
-                r#"$["a\"b\\c"]: unknown member"#,
-                r#"$["x\u{202e}y\n"]: unknown member"#,
-                r#"$[""]: unknown member"#,
-                r#"$["1st"]: unknown member"#,
-                "$._ok9: unknown member",
-            ],
-        );
+        for (key, path) in [
+            ("_ok9", "$._ok9"),
+            ("erp orders", r#"$["erp orders"]"#),
+            ("a\"b\\c", r#"$["a\"b\\c"]"#),
+            ("x\u{202e}y\n", r#"$["x\u{202e}y\n"]"#),
+            ("", r#"$[""]"#),
+            ("1st", r#"$["1st"]"#),
+        ] {
+            assert_eq!(member_path("$", key), path);
+        }
         let long = "k".repeat(100_000);
         let path = member_path("$", &long);
         assert_eq!(path, format!("$[\"{}…\"]", "k".repeat(80)));
         let problem = Problem::new(&path.repeat(100), "x");
         assert!(problem.path.len() <= PATH_LIMIT + '…'.len_utf8());
+    }
+
+    #[test]
+    fn an_unknown_member_is_named_where_it_looks_like_a_name() {
+        let long = "k".repeat(41);
+        check(
+            &format!(r#"{{"_ok9":0,"is-ok":0,"{long}":0,"a b":0,"x\u202ey\n":0,"":0,"1st":0}}"#),
+            |_| {},
+            &[
+                "$._ok9: unknown member",
+                r#"$["is-ok"]: unknown member"#,
+                "$: unknown member, whose name is no short identifier",
+                "$: unknown member, whose name is no short identifier",
+                "$: unknown member, whose name is no short identifier",
+                "$: unknown member, whose name is no short identifier",
+                "$: unknown member, whose name is no short identifier",
+            ],
+        );
+    }
+
+    #[test]
+    fn paths_of_a_request_end_where_others_texts_begin() {
+        let text = r#"{"calls":[{"tool":1,"tool":1,"arguments":{"iban":[{"a":1,"a":2}],"iban":1}}],
+            "conversation":{"items":[{},{"b":{"c":1,"c":2}}],"mode":{"d":[[{"e":1,"e":1}]]}},
+            "argument":{"iban":1,"iban":1},"two words":{"f":1,"f":1},"g":0,"g":0}"#;
+        let value = read_document(text).unwrap().value;
+        let mut problems = Vec::new();
+        duplicates_of_request("$", &value, &mut problems);
+        let paths: Vec<_> = problems.iter().map(|problem| problem.path.as_str()).collect();
+        let expected = [
+            "$.calls[0].tool",
+            "$.calls[0].arguments",
+            "$.conversation.items[1]",
+            "$.conversation.mode",
+            "$.argument",
+            "$",
+            "$.g",
+        ];
+        assert_eq!(paths, expected);
+        for (text, path) in [
+            (r#"{"turn":{"id":1e999}}"#, "$.turn.id"),
+            (r#"{"calls":[{"arguments":{"iban":1e999}}]}"#, "$.calls[0].arguments"),
+            (r#"{"4711":1e999}"#, "$"),
+        ] {
+            let problem = unreadable("$", &read_document(text).unwrap_err());
+            assert_eq!(problem, Problem::new(path, "number out of range"));
+        }
     }
 
     #[test]
@@ -400,7 +520,7 @@ mod tests {
                 "$.a[0].b: duplicate key",
                 "$.a: duplicate key",
                 r#"$["c d"].e.e: duplicate key"#,
-                r#"$["c d"]: unknown member"#,
+                "$: unknown member, whose name is no short identifier",
             ],
         );
     }
