@@ -13,9 +13,10 @@ use super::Doors;
 use super::auth::Gateway;
 use super::body::{Answer, JsonText, invalid};
 use super::idempotency::IdempotencyKey;
+use super::parameters::NoParameters;
 use crate::decide::digest;
 use crate::decide::request::Door;
-use crate::decide::walk::duplicates;
+use crate::decide::walk::duplicates_of_request;
 use crate::host::gateway::{self, Body, RequestedMode, Scope};
 use crate::service::judgement::JudgementRequest;
 use crate::service::{Code, Refusal, aap};
@@ -33,6 +34,7 @@ pub(super) fn routes() -> Router<Doors> {
 async fn judge(
     State(doors): State<Doors>,
     Gateway(caller): Gateway,
+    _: NoParameters,
     IdempotencyKey(key): IdempotencyKey,
     text: JsonText,
 ) -> Result<Answer<Results>, Refusal> {
@@ -57,7 +59,7 @@ async fn judge(
 fn read(text: &JsonText) -> Result<(Body, String), Refusal> {
     let value = text.read()?;
     let mut problems = Vec::new();
-    duplicates("$", &value, &mut problems);
+    duplicates_of_request("$", &value, &mut problems);
     match gateway::parse(&value, "$", Scope::Service, &mut problems) {
         Some(body) if problems.is_empty() => {
             Ok((body, digest(&["judgement-body-1", &value.canonical()])))
