@@ -1,8 +1,14 @@
-//! Whole error answers of statuses that need something to go wrong: 429 and 500.
+//! Whole error answers of statuses that need something to go wrong: 429, 431 and 500.
 
+use std::sync::Arc;
+use std::time::Duration;
+
+use approver::http::server::{Connections, serve};
+use approver::http::{Doors, router};
 use approver::service::events::Events;
 use approver::service::{Clock, Limits};
 use approver::store::{PutVersion, TokenKind};
+use reqwest::Method;
 use serde_json::{Value, json};
 
 use super::on_both_stores;
@@ -66,7 +72,35 @@ async fn a_panic_is_an_internal_error(world: World) {
     broken.get("/v1/agents/erp-assistant/versions", &ana).await.expect(200);
 }
 
+/// On HTTP/2 as on HTTP/1: a header over the limit gets an answer of ours, and the connection lives.
+async fn a_header_over_the_limit_is_answered_on_either_http(world: World) {
+    let doors = router(Doors { service: Arc::clone(&world.service), settings: Arc::default() });
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+    let serving = tokio::spawn(serve(
+        listener,
+        doors,
+        Connections::default(),
+        async move { stopped.await.unwrap_or_default() },
+        Duration::from_secs(10),
+    ));
+    let second = reqwest::Client::builder().no_proxy().http2_prior_knowledge().build().unwrap();
+    for client in [world.client.clone(), second] {
+        let mut world = world.with_parts(|_| {}).await;
+        (world.url, world.client) = (url.clone(), client);
+        let large = "a".repeat(64 * 1024);
+        let reply = world.send(Method::GET, "/healthz", None, &[("x-a", &large)], None).await;
+        let message = "A request's header fields have at most 65536 bytes.";
+        check(&reply, 431, ["invalid_request", "header_too_large", message]);
+        world.send(Method::GET, "/healthz", None, &[], None).await.expect(200);
+    }
+    stop.send(()).unwrap();
+    serving.await.unwrap();
+}
+
 on_both_stores!(
+    a_header_over_the_limit_is_answered_on_either_http,
     too_many_polls_are_told_when_to_come_again,
     what_cannot_be_read_is_an_internal_error,
     a_panic_is_an_internal_error,
