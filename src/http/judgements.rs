@@ -19,6 +19,7 @@ use crate::decide::request::Door;
 use crate::decide::walk::duplicates_of_request;
 use crate::host::gateway::{self, Body, RequestedMode, Scope};
 use crate::service::judgement::JudgementRequest;
+use crate::service::names::check_member;
 use crate::service::{Code, Refusal, aap};
 use crate::store::{Idempotency, ModeChoice};
 
@@ -87,6 +88,9 @@ fn request(
         RequestedMode::Default => ModeChoice::Default,
         RequestedMode::Named(mode) => ModeChoice::Named(mode),
     };
+    if let Some(user) = &body.user {
+        check_member("$.user", user)?;
+    }
     let pending_for = body.pending_seconds.map(Duration::from_secs);
     let (user, surface) = (body.user.take(), std::mem::take(&mut body.surface));
     let conversation_id = std::mem::take(&mut body.conversation_id);

@@ -38,6 +38,19 @@ pub fn check_person(param: &str, name: &str) -> Result<(), Refusal> {
     Err(Refusal::invalid(param, text))
 }
 
+/// The member that a turn runs for, by the id that the gateway knows it by. It decides nothing and may
+/// hold a colon, as ids of other systems do; but on no page may it pass for the automatic approver.
+///
+/// # Errors
+/// 400 at `param`.
+pub fn check_member(param: &str, id: &str) -> Result<(), Refusal> {
+    if !is_called_like_a_machine(&outline(id)) {
+        return Ok(());
+    }
+    let text = "A member's id cannot be one that could be taken for the automatic approver's name.";
+    Err(Refusal::invalid(param, text))
+}
+
 /// Whether this may be a person's name: visible, without space around it, and not to be taken for a
 /// machine's, by a program or by an eye.
 pub(super) fn may_be_a_person(name: &str) -> bool {
@@ -50,13 +63,18 @@ pub(super) fn may_be_a_person(name: &str) -> bool {
 /// What machines are called in `decided_by`. A grant's name has an id after its colon.
 const MACHINES: [&str; 3] = ["auto:approver", "policy:allow", "policy:block"];
 
-/// Whether a name looks like one of a machine: it has the colon that only they have, or would be one
-/// of theirs but for marks between the letters. Characters that are drawn alike count as one.
+/// Whether a name looks like one of a machine: it has the colon that only they have, or is called
+/// like one of them.
 fn looks_like_a_machine(name: &str) -> bool {
     let looks = outline(name);
+    looks.contains(':') || is_called_like_a_machine(&looks)
+}
+
+/// Whether what looks so is a machine's name but for marks between the letters.
+fn is_called_like_a_machine(looks: &str) -> bool {
     let letters = |looks: &str| looks.chars().filter(|c| c.is_alphanumeric()).collect::<String>();
-    let bare = letters(&looks);
-    looks.contains(':') || MACHINES.iter().any(|machine| letters(&outline(machine)) == bare)
+    let bare = letters(looks);
+    MACHINES.iter().any(|machine| letters(&outline(machine)) == bare)
 }
 
 /// How a text looks: compatible forms and confusable characters as one, small letters, nothing that
@@ -88,6 +106,16 @@ mod tests {
         }
         for bad in ["", " a", "a ", "auto:approver", "a\u{202e}b", "a\u{200b}", "a\nb", &long] {
             assert!(check_person("$", bad).is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn a_member_may_have_another_systems_id() {
+        for good in ["usr_81", "idp:usr_81", "auth0|5f7c", "ana@example.com", "approver"] {
+            assert!(check_member("$", good).is_ok(), "{good}");
+        }
+        for bad in ["auto:approver", "ａｕｔｏ：ａｐｐｒｏｖｅｒ", "аuto approver"] {
+            assert!(check_member("$", bad).is_err(), "{bad}");
         }
     }
 
