@@ -275,9 +275,8 @@ fn nothing_that_was_planted_moves_the_terminal() {
     std::fs::write(root.join(named("b.toml")), format!("\"{escaped}\" = 1\nname = 1")).unwrap();
     std::fs::write(root.join(named("b.jsonl")), format!("{{\"{escaped}\":1}}\nprose")).unwrap();
     std::fs::write(root.join(named("b.json")), format!("{{\"{escaped}\":\"{escaped}\"}}")).unwrap();
-    let policy = format!(
-        "{{\"policy\":{{\"version\":1,\"tools\":{{\"{escaped}\":\"{escaped}\"}}}}}}"
-    );
+    let policy =
+        format!("{{\"policy\":{{\"version\":1,\"tools\":{{\"{escaped}\":\"{escaped}\"}}}}}}");
     std::fs::write(root.join(named("c.json")), format!("{{\"agent\":{policy}}}")).unwrap();
     std::fs::write(root.join(named("d.json")), policy).unwrap();
     for (arguments, file) in [
