@@ -23,6 +23,8 @@ use crate::decide::text::shown;
 const REFUSED: u8 = 1;
 /// How long one request of `watch` waits; the server's most.
 const WAIT: &str = "30s";
+/// What `--status` may be.
+const STATUSES: [&str; 6] = ["pending", "approved", "rejected", "cancelled", "expired", "all"];
 /// Pauses between attempts of `watch` while the server is away.
 const PAUSES: [Duration; 4] = [
     Duration::from_secs(1),
@@ -64,7 +66,7 @@ pub struct List {
     #[arg(long)]
     pub agent: Option<String>,
     /// `pending` (default), `approved`, `rejected`, `cancelled`, `expired` or `all`
-    #[arg(long, default_value = "pending")]
+    #[arg(long, default_value = "pending", value_parser = STATUSES, hide_possible_values = true)]
     pub status: String,
     /// At most this many
     #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=100))]

@@ -22,6 +22,7 @@ use crate::config::Config;
 use crate::config::serve::{EventsConfig, RetentionConfig};
 use crate::decide::text::shown;
 use crate::decide::verdict::JudgeFailure;
+use crate::http::limits::HeaderLimits;
 use crate::http::server::{self, Connections};
 use crate::http::{Doors, Settings, router};
 use crate::judge::breaker::Breakers;
@@ -216,6 +217,7 @@ fn settings(config: &Config) -> Settings {
     let token = config.serve.metrics.token.value.as_ref();
     Settings {
         max_body: config.serve.server.max_body.value,
+        headers: headers(config),
         body_timeout: config.serve.server.body_timeout.value,
         metrics_token: token.map(|token| token_hash(token.expose_secret())),
     }
@@ -226,9 +228,13 @@ fn connections(config: &Config) -> Connections {
     Connections {
         most: server.max_connections.value,
         header_timeout: server.header_timeout.value,
-        headers: server.max_headers.value,
-        header_bytes: server.max_header_bytes.value,
+        headers: headers(config),
     }
+}
+
+fn headers(config: &Config) -> HeaderLimits {
+    let server = &config.serve.server;
+    HeaderLimits { fields: server.max_headers.value, bytes: server.max_header_bytes.value }
 }
 
 /// One line for whoever started it, and the same for the log.

@@ -68,6 +68,8 @@ pub enum Unreadable {
     NumberOverflow {
         /// JSON pointer (RFC 6901) of the number.
         pointer: String,
+        /// The same, step by step.
+        place: Vec<Step>,
     },
 }
 
@@ -111,8 +113,12 @@ struct Reader<'j> {
     duplicates: Vec<String>,
 }
 
-enum Step {
+/// One step into a value.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Step {
+    /// To a member of an object.
     Key(String),
+    /// To an element of a list.
     Index(usize),
 }
 
@@ -140,7 +146,11 @@ impl Reader<'_> {
             return Err(Unreadable::Syntax { at });
         }
         if value.is_infinite() {
-            return Err(Unreadable::NumberOverflow { pointer: self.pointer() });
+            let pointer = self.pointer();
+            return Err(Unreadable::NumberOverflow {
+                pointer,
+                place: std::mem::take(&mut self.path),
+            });
         }
         Ok(Json::Number(text))
     }
@@ -379,7 +389,9 @@ mod tests {
         let duplicate = |pointer: &str| Unreadable::DuplicateKey { pointer: pointer.into() };
         assert_eq!(read(r#"{"a":1,"a":1}"#), Err(duplicate("/a")));
         assert_eq!(read(r#"{"a":[{"b/c":1,"b\/c":2}]}"#), Err(duplicate("/a/0/b~1c")));
-        assert_eq!(read(r#"[1e999]"#), Err(Unreadable::NumberOverflow { pointer: "/0".into() }));
+        let place = vec![Step::Index(0)];
+        let overflow = Unreadable::NumberOverflow { pointer: "/0".into(), place };
+        assert_eq!(read(r#"[1e999]"#), Err(overflow));
         assert!(matches!(read(r#""\ud800""#), Err(Unreadable::Unicode { .. })));
         assert!(matches!(read(r#""\udc00x""#), Err(Unreadable::Unicode { .. })));
         for text in [

@@ -323,7 +323,7 @@ fn unreadable(why: &ArgumentsUnreadable) -> String {
             format!("{} stands twice", argument(pointer))
         }
         ArgumentsUnreadable::Json(Unreadable::TooDeep) => "they are nested too deeply".to_owned(),
-        ArgumentsUnreadable::Json(Unreadable::NumberOverflow { pointer }) => {
+        ArgumentsUnreadable::Json(Unreadable::NumberOverflow { pointer, .. }) => {
             format!("the number at {} is out of range", argument(pointer))
         }
     }

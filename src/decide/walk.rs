@@ -3,9 +3,18 @@
 //!
 //! Policies, tools and requests are read with this. Derived readers stop at the first error; this
 //! one never does, and it never lets a member pass that nobody asked for.
+//!
+//! What a problem says of the text it is about: where, and what was expected. A path names members
+//! that are ours, and an unknown one only where it looks like a name ([`is_plain_name`]); it never
+//! enters what others fill as they like, such as arguments or a conversation's items. A value comes
+//! back in no problem of a request; authors of policies and fixtures see theirs quoted.
+
+mod repeated;
 
 use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
+
+pub use self::repeated::{duplicate_members, duplicates, duplicates_of_request, unreadable};
 
 use super::json::Json;
 use super::text::{head, shown};
@@ -16,7 +25,8 @@ const KEY_LIMIT: usize = 80;
 const PATH_LIMIT: usize = 400;
 /// A foreign value is shown in a problem's text up to this many bytes.
 const VALUE_LIMIT: usize = 80;
-const DUPLICATE: &str = "duplicate key";
+/// An unknown member is named when its name is no longer than this, in bytes.
+const NAME_LIMIT: usize = 40;
 
 /// Something wrong at one place of a document.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -60,6 +70,15 @@ pub fn index_path(path: &str, index: usize) -> String {
     format!("{path}[{index}]")
 }
 
+/// Whether a member's name may be repeated although nobody knows it: a short identifier, which may be
+/// a slip, and no text.
+#[must_use]
+pub fn is_plain_name(name: &str) -> bool {
+    let begins = name.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_');
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-';
+    begins && name.len() <= NAME_LIMIT && name.bytes().all(plain)
+}
+
 /// A foreign value for a problem's text: in backticks, on one line, cut when it is long.
 #[must_use]
 pub fn quoted(value: &str) -> String {
@@ -72,62 +91,6 @@ pub fn quoted(value: &str) -> String {
 #[must_use]
 pub fn wrong_type(expected: &str, found: &Json) -> String {
     format!("expected {expected}, found {}", found.kind())
-}
-
-/// Reports every repeated member at any depth of `value`, which stands at `path`.
-pub fn duplicates(path: &str, value: &Json, problems: &mut Vec<Problem>) {
-    let mut steps = Vec::new();
-    find_duplicates(path, value, &mut steps, problems);
-}
-
-/// Reports every repeated member of `value` itself, which stands at `path`, and none of what lies
-/// deeper: for documents whose parts have problems of different kinds.
-pub fn duplicate_members(path: &str, value: &Json, problems: &mut Vec<Problem>) {
-    let mut seen = BTreeSet::new();
-    for (key, _) in value.as_object().unwrap_or_default() {
-        if !seen.insert(key) {
-            problems.push(Problem::new(&member_path(path, key), DUPLICATE));
-        }
-    }
-}
-
-enum Step<'json> {
-    Key(&'json str),
-    Index(usize),
-}
-
-// The path is put together only where there is something to report: most documents have no problem.
-fn find_duplicates<'json>(
-    path: &str,
-    value: &'json Json,
-    steps: &mut Vec<Step<'json>>,
-    problems: &mut Vec<Problem>,
-) {
-    match value {
-        Json::Array(items) => {
-            for (index, item) in items.iter().enumerate() {
-                steps.push(Step::Index(index));
-                find_duplicates(path, item, steps, problems);
-                steps.pop();
-            }
-        }
-        Json::Object(members) => {
-            let mut seen = BTreeSet::new();
-            for (key, member) in members {
-                steps.push(Step::Key(key));
-                if !seen.insert(key) {
-                    let whole = steps.iter().fold(path.to_owned(), |path, step| match step {
-                        Step::Key(key) => member_path(&path, key),
-                        Step::Index(index) => index_path(&path, *index),
-                    });
-                    problems.push(Problem::new(&whole, DUPLICATE));
-                }
-                find_duplicates(path, member, steps, problems);
-                steps.pop();
-            }
-        }
-        Json::Null | Json::Bool(_) | Json::Number(_) | Json::String(_) => {}
-    }
 }
 
 /// The members of one object, taken by name. Names that were never asked for are reported when the
@@ -294,7 +257,7 @@ impl<'json, 'problems> Members<'json, 'problems> {
         // that readers disagree about is better mended by its author.
         let number = digits.parse().ok().filter(|number| range.contains(number));
         if number.is_none() {
-            self.report(name, format!("expected {expected}, found {}", quoted(digits)));
+            self.report(name, format!("expected {expected}"));
         }
         number
     }
@@ -308,10 +271,14 @@ impl Drop for Members<'_, '_> {
     fn drop(&mut self) {
         let mut reported = BTreeSet::new();
         for (key, _) in self.members {
-            if !self.asked.contains(&key.as_str()) && reported.insert(key) {
-                let path = member_path(&self.path, key);
-                self.problems.push(Problem::new(&path, "unknown member"));
+            if self.asked.contains(&key.as_str()) || !reported.insert(key) {
+                continue;
             }
+            self.problems.push(if is_plain_name(key) {
+                Problem::new(&member_path(&self.path, key), "unknown member")
+            } else {
+                Problem::new(&self.path, "unknown member, whose name is no short identifier")
+            });
         }
     }
 }
@@ -356,8 +323,8 @@ mod tests {
                 "$.a: expected a string, found a number",
                 "$.b: expected a boolean, found a string",
                 "$.c: expected an object, found a list",
-                "$.e: expected a whole number from 1 to 5, found `1.0`",
-                "$.f: expected a whole number from 0 to 5, found `-1`",
+                "$.e: expected a whole number from 1 to 5",
+                "$.f: expected a whole number from 0 to 5",
                 "$.g: expected a list, found an object",
                 "$.i: required member is missing",
                 "$.h: expected a string, found null",
@@ -369,23 +336,39 @@ mod tests {
 
     #[test]
     fn paths_are_readable_whatever_the_keys_are() {
-        check(
-            r#"{"erp orders":0,"a\"b\\c":0,"x\u202ey\n":0,"":0,"1st":0,"_ok9":0}"#,
-            |_| {},
-            &[
-                r#"$["erp orders"]: unknown member"#,
-                r#"$["a\"b\\c"]: unknown member"#,
-                r#"$["x\u{202e}y\n"]: unknown member"#,
-                r#"$[""]: unknown member"#,
-                r#"$["1st"]: unknown member"#,
-                "$._ok9: unknown member",
-            ],
-        );
+        for (key, path) in [
+            ("_ok9", "$._ok9"),
+            ("erp orders", r#"$["erp orders"]"#),
+            ("a\"b\\c", r#"$["a\"b\\c"]"#),
+            ("x\u{202e}y\n", r#"$["x\u{202e}y\n"]"#),
+            ("", r#"$[""]"#),
+            ("1st", r#"$["1st"]"#),
+        ] {
+            assert_eq!(member_path("$", key), path);
+        }
         let long = "k".repeat(100_000);
         let path = member_path("$", &long);
         assert_eq!(path, format!("$[\"{}…\"]", "k".repeat(80)));
         let problem = Problem::new(&path.repeat(100), "x");
         assert!(problem.path.len() <= PATH_LIMIT + '…'.len_utf8());
+    }
+
+    #[test]
+    fn an_unknown_member_is_named_where_it_looks_like_a_name() {
+        let long = "k".repeat(41);
+        check(
+            &format!(r#"{{"_ok9":0,"is-ok":0,"{long}":0,"a b":0,"x\u202ey\n":0,"":0,"1st":0}}"#),
+            |_| {},
+            &[
+                "$._ok9: unknown member",
+                r#"$["is-ok"]: unknown member"#,
+                "$: unknown member, whose name is no short identifier",
+                "$: unknown member, whose name is no short identifier",
+                "$: unknown member, whose name is no short identifier",
+                "$: unknown member, whose name is no short identifier",
+                "$: unknown member, whose name is no short identifier",
+            ],
+        );
     }
 
     #[test]
@@ -400,7 +383,7 @@ mod tests {
                 "$.a[0].b: duplicate key",
                 "$.a: duplicate key",
                 r#"$["c d"].e.e: duplicate key"#,
-                r#"$["c d"]: unknown member"#,
+                "$: unknown member, whose name is no short identifier",
             ],
         );
     }

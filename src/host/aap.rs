@@ -20,14 +20,16 @@ use std::collections::BTreeSet;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::gateway::MAX_ID;
+use super::gateway::{MAX_ID, MODES};
 use super::items::{self, Format};
 use crate::decide::digest;
 use crate::decide::json::{self, Json};
 use crate::decide::policy::Mode;
 use crate::decide::request::Item;
 use crate::decide::text::needs_escape;
-use crate::decide::walk::{Members, Problem, duplicates, index_path, quoted, wrong_type};
+use crate::decide::walk::{
+    Members, Problem, duplicates_of_request, index_path, unreadable, wrong_type,
+};
 
 /// A request as it came in.
 #[derive(Debug, Clone)]
@@ -82,9 +84,9 @@ struct Texts<'a> {
 /// Every problem with its place.
 pub fn parse(text: &str) -> Result<Submission, Vec<Problem>> {
     let whole = |text: String| vec![Problem::new("$", text)];
-    let document = json::read_document(text).map_err(|error| whole(error.to_string()))?;
+    let document = json::read_document(text).map_err(|error| vec![unreadable("$", &error)])?;
     let mut problems = Vec::new();
-    duplicates("$", &document.value, &mut problems);
+    duplicates_of_request("$", &document.value, &mut problems);
     let submission = read(&document.value, text, &mut problems);
     match submission {
         Some(submission) if problems.is_empty() => Ok(submission),
@@ -102,10 +104,8 @@ fn read(value: &Json, text: &str, problems: &mut Vec<Problem>) -> Option<Submiss
     members.required_object("arguments");
     let timeout = members.required_string("timeout");
     let timeout_seconds = timeout.and_then(parse_duration);
-    if let (Some(timeout), None) = (timeout, timeout_seconds) {
-        let found = quoted(timeout);
-        let text = format!("expected a duration such as `90s`, `30m` or `24h`, found {found}");
-        members.report("timeout", text);
+    if timeout.is_some() && timeout_seconds.is_none() {
+        members.report("timeout", "expected a duration such as `90s`, `30m` or `24h`");
     }
     let agent_reasoning = members.string("agent_reasoning");
     let context = members.object("context");
@@ -166,8 +166,7 @@ fn read_claims(value: &Json, path: &str, problems: &mut Vec<Problem>) -> Option<
         Some(word) => {
             let mode = Mode::from_word(word);
             if mode.is_none() {
-                let found = quoted(word);
-                members.report("mode", format!("expected `plan`, `ask` or `auto`, found {found}"));
+                members.report("mode", MODES);
             }
             mode
         }
@@ -198,9 +197,8 @@ fn read_conversation(
     let format = match members.string("format") {
         None | Some("responses") => Format::Responses,
         Some("chat") => Format::Chat,
-        Some(other) => {
-            let text = format!("expected `responses` or `chat`, found {}", quoted(other));
-            members.report("format", text);
+        Some(_) => {
+            members.report("format", "expected `responses` or `chat`");
             Format::Responses
         }
     };
@@ -306,7 +304,7 @@ mod tests {
         check_problem("{", "$");
         check_problem(&request(""), "$.arguments");
         check_problem(&request(",\"arguments\":[]"), "$.arguments");
-        check_problem(&request(",\"arguments\":{\"a\":1,\"a\":1}"), "$.arguments.a");
+        check_problem(&request(",\"arguments\":{\"a\":1,\"a\":1}"), "$.arguments");
         check_problem(&request(",\"arguments\":{},\"server\":null"), "$.server");
         check_problem(&request(",\"arguments\":{},\"server\":\"\""), "$.server");
         check_problem(&request(",\"arguments\":{},\"context\":null"), "$.context");

@@ -10,7 +10,7 @@ use crate::decide::json::{self, Json};
 use crate::decide::policy::{self, Policy, annotation_problems};
 use crate::decide::request::Agent;
 use crate::decide::walk::{
-    Members, Problem, duplicate_members, duplicates, index_path, member_path,
+    self, Members, Problem, duplicate_members, duplicates, index_path, member_path,
 };
 use crate::host::tool;
 
@@ -82,7 +82,7 @@ pub fn parse_text(text: &str, reading: Reading) -> Result<AgentVersion, Vec<Agen
         Ok(document) => parse(&document.value, "$", reading),
         Err(unreadable) => Err(vec![AgentProblem {
             code: ProblemCode::InvalidRequest,
-            problem: Problem::new("$", unreadable.to_string()),
+            problem: walk::unreadable("$", &unreadable),
         }]),
     }
 }

@@ -10,7 +10,7 @@ use super::tool;
 use crate::decide::json::Json;
 use crate::decide::policy::{Mode, Modes};
 use crate::decide::request::{Call, Conversation, Door, Item, Request, Tool};
-use crate::decide::walk::{Members, Problem, index_path, quoted, wrong_type};
+use crate::decide::walk::{Members, Problem, index_path, wrong_type};
 
 /// Calls of one request.
 pub const MAX_CALLS: usize = 64;
@@ -29,6 +29,9 @@ pub enum Scope {
     /// A file of its own: the agent stands beside it, and there is no turn.
     File,
 }
+
+/// What a mode's name may be.
+pub const MODES: &str = "expected `plan`, `ask` or `auto`";
 
 /// A request's body, read.
 #[derive(Debug, Clone)]
@@ -180,9 +183,8 @@ fn read_conversation(
     let format = match members.string("format") {
         None | Some("responses") => Format::Responses,
         Some("chat") => Format::Chat,
-        Some(other) => {
-            let text = format!("expected `responses` or `chat`, found {}", quoted(other));
-            members.report("format", text);
+        Some(_) => {
+            members.report("format", "expected `responses` or `chat`");
             Format::Responses
         }
     };
@@ -207,10 +209,10 @@ fn read_marks(
     for (position, mark) in marks.iter().enumerate() {
         let text = match mark {
             Json::Number(digits) => match digits.parse::<usize>() {
-                Ok(index) if index >= items => Some(format!("there is no item {index}")),
-                Ok(index) if !persons.insert(index) => Some(format!("item {index} stands twice")),
+                Ok(index) if index >= items => Some("there is no such item".to_owned()),
+                Ok(index) if !persons.insert(index) => Some("the item stands twice".to_owned()),
                 Ok(_) => None,
-                Err(_) => Some(format!("expected an item's index, found {}", quoted(digits))),
+                Err(_) => Some("expected an item's index".to_owned()),
             },
             other => Some(wrong_type("an item's index", other)),
         };
@@ -250,11 +252,7 @@ fn read_mode(input: &[Json], path: &str, problems: &mut Vec<Problem>) -> Request
             Some(Json::Null) => requested = RequestedMode::Default,
             Some(Json::String(word)) => match Mode::from_word(word) {
                 Some(mode) => requested = RequestedMode::Named(mode),
-                None => {
-                    let found = quoted(word);
-                    members
-                        .report("mode", format!("expected `plan`, `ask` or `auto`, found {found}"));
-                }
+                None => members.report("mode", MODES),
             },
             Some(other) => members.report("mode", wrong_type("a mode's name or null", other)),
             None => {}
@@ -310,13 +308,8 @@ fn check_id(members: &mut Members<'_, '_>, member: &str, id: Option<&str>) {
 fn duration(members: &mut Members<'_, '_>, member: &str, text: &str) -> Option<u64> {
     let seconds = parse_duration(text).filter(|seconds| *seconds <= MAX_PENDING_SECONDS);
     if seconds.is_none() {
-        let found = quoted(text);
-        members.report(
-            member,
-            format!(
-                "expected a duration such as `90s`, `30m` or `24h`, at most `168h`, found {found}"
-            ),
-        );
+        let text = "expected a duration such as `90s`, `30m` or `24h`, at most `168h`";
+        members.report(member, text);
     }
     seconds
 }

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 use crate::decide::json::Json;
 use crate::decide::request::Item;
-use crate::decide::walk::{Problem, index_path, member_path, quoted, wrong_type};
+use crate::decide::walk::{Problem, index_path, member_path, wrong_type};
 
 /// The two forms in which a conversation comes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -106,7 +106,7 @@ impl ItemReader<'_> {
             "tool" => self.result(value, "tool_call_id", "content"),
             // The form before tools: a result that names its function alone.
             "function" => self.result(value, "name", "content"),
-            unknown => self.problem(Some("role"), format!("unknown role {}", quoted(unknown))),
+            _ => self.problem(Some("role"), "unknown role"),
         }
     }
 

@@ -2,7 +2,7 @@
 //! `{"agent": {"instructions", "tools", "policy"}, "request": {…}}`
 
 use crate::decide::json;
-use crate::decide::walk::{Members, Problem, duplicate_members, duplicates};
+use crate::decide::walk::{Members, Problem, duplicate_members, duplicates_of_request, unreadable};
 use crate::host::agent::{self, AgentProblem, AgentVersion, ProblemCode, Reading};
 use crate::host::gateway::{self, Body, Scope};
 
@@ -20,8 +20,8 @@ pub struct JudgementFile {
 /// # Errors
 /// All problems at once, each with its code and JSON path.
 pub fn parse(text: &str) -> Result<JudgementFile, Vec<AgentProblem>> {
-    let document = json::read_document(text)
-        .map_err(|unreadable| vec![invalid("$", unreadable.to_string())])?;
+    let document =
+        json::read_document(text).map_err(|error| vec![invalid(unreadable("$", &error))])?;
     let mut rest = Vec::new();
     let mut problems = Vec::new();
     let mut version = None;
@@ -40,18 +40,16 @@ pub fn parse(text: &str) -> Result<JudgementFile, Vec<AgentProblem>> {
         None => {}
     }
     let body = request.and_then(|request| {
-        duplicates("$.request", request, &mut rest);
+        duplicates_of_request("$.request", request, &mut rest);
         gateway::parse(request, "$.request", Scope::File, &mut rest)
     });
-    problems.extend(
-        rest.into_iter().map(|problem| AgentProblem { code: ProblemCode::InvalidRequest, problem }),
-    );
+    problems.extend(rest.into_iter().map(invalid));
     match (version, body) {
         (Some(version), Some(body)) if problems.is_empty() => Ok(JudgementFile { version, body }),
         _ => Err(problems),
     }
 }
 
-fn invalid(path: &str, text: String) -> AgentProblem {
-    AgentProblem { code: ProblemCode::InvalidRequest, problem: Problem::new(path, text) }
+fn invalid(problem: Problem) -> AgentProblem {
+    AgentProblem { code: ProblemCode::InvalidRequest, problem }
 }

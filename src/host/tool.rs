@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use crate::decide::json::Json;
 use crate::decide::request::{Annotations, Origin, Tool};
-use crate::decide::walk::{Members, Problem, index_path, quoted};
+use crate::decide::walk::{Members, Problem, index_path};
 
 /// Longest name of a tool or a server label, in bytes (all of them ASCII).
 pub const NAME_LIMIT: usize = 128;
@@ -112,11 +112,7 @@ fn parse_origin(members: &mut Members<'_, '_>, word: &str) -> Option<Origin> {
         _ => None,
     };
     if origin.is_none() {
-        let found = quoted(word);
-        members.report(
-            "origin",
-            format!("expected `builtin`, `catalog`, `function` or `connector`, found {found}"),
-        );
+        members.report("origin", "expected `builtin`, `catalog`, `function` or `connector`");
     }
     origin
 }

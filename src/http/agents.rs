@@ -2,7 +2,7 @@
 
 use axum::Router;
 use axum::extract::State;
-use axum::http::StatusCode;
+use axum::http::{StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, put};
 use serde::Serialize;
@@ -10,14 +10,14 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use super::Doors;
-use super::auth::Caller;
+use super::auth::{PolicyOwner, Reader};
 use super::body::{Answer, JsonText};
-use super::parameters::{Parameters, Segments};
+use super::parameters::{NoParameters, Parameters, Segments};
 use super::time::rfc3339;
 use crate::decide::policy::Mode;
 use crate::host::effective_policy::may_be_named;
 use crate::service::{Code, Put, Refusal};
-use crate::store::{Channel, StoredVersion, TokenKind};
+use crate::store::{Channel, StoredVersion};
 
 pub(super) fn routes() -> Router<Doors> {
     Router::new()
@@ -28,31 +28,13 @@ pub(super) fn routes() -> Router<Doors> {
         .route("/v1/agents/{agent}/channels/{name}", put(move_channel))
 }
 
-/// Reading is for everybody of the organisation but the agents' own processes and whoever makes
-/// them.
-fn need_reader(caller: &Caller) -> Result<(), Refusal> {
-    caller.need(|kind| match kind {
-        TokenKind::Gateway { .. }
-        | TokenKind::Operator
-        | TokenKind::PolicyOwner
-        | TokenKind::Admin => true,
-        TokenKind::Instance { .. } | TokenKind::Provisioner { .. } => false,
-    })
-}
-
-fn need_policy_owner(caller: &Caller) -> Result<(), Refusal> {
-    caller.need(|kind| matches!(kind, TokenKind::PolicyOwner))
-}
-
 async fn store(
     State(doors): State<Doors>,
-    caller: Caller,
+    PolicyOwner(caller): PolicyOwner,
     Segments((agent, version)): Segments<(String, String)>,
-    parameters: Parameters,
+    _: NoParameters,
     body: JsonText,
 ) -> Result<Response, Refusal> {
-    need_policy_owner(&caller)?;
-    let [] = parameters.read([])?;
     let (organisation, by) = (caller.organisation(), &caller.token.name);
     let (put, stored) =
         doors.service.put_version(organisation, &agent, &version, &body.0, by).await?;
@@ -65,12 +47,10 @@ async fn store(
 
 async fn list(
     State(doors): State<Doors>,
-    caller: Caller,
+    Reader(caller): Reader,
     Segments(agent): Segments<String>,
-    parameters: Parameters,
+    _: NoParameters,
 ) -> Result<Response, Refusal> {
-    need_reader(&caller)?;
-    let [] = parameters.read([])?;
     let versions = doors.service.agent_versions(caller.organisation(), &agent).await?;
     let versions: Vec<Value> = versions.iter().map(summary).collect();
     Ok(Answer(json!({"data": versions})).into_response())
@@ -86,12 +66,10 @@ struct Whole<'a> {
 
 async fn read(
     State(doors): State<Doors>,
-    caller: Caller,
+    Reader(caller): Reader,
     Segments((agent, version)): Segments<(String, String)>,
-    parameters: Parameters,
+    _: NoParameters,
 ) -> Result<Response, Refusal> {
-    need_reader(&caller)?;
-    let [] = parameters.read([])?;
     let stored = doors.service.stored_version(caller.organisation(), &agent, &version).await?;
     let content = serde_json::from_str(&stored.content).map_err(|_| {
         Refusal::new(Code::InternalError, "The stored agent version cannot be read.")
@@ -101,38 +79,27 @@ async fn read(
 
 async fn policy(
     State(doors): State<Doors>,
-    caller: Caller,
+    Reader(caller): Reader,
     Segments((agent, version)): Segments<(String, String)>,
-    parameters: Parameters,
+    uri: Uri,
 ) -> Result<Response, Refusal> {
-    need_reader(&caller)?;
-    let [mode, tool] = parameters.read(["mode", "tool"])?;
-    let mode = match mode.as_deref() {
-        None => None,
-        Some(word) => {
-            let text = "A mode is `plan`, `ask` or `auto`.";
-            Some(Mode::from_word(word).ok_or_else(|| Refusal::invalid("mode", text))?)
-        }
-    };
-    if !tool.as_deref().is_none_or(may_be_named) {
+    let parameters = Parameters::read(&uri, &["mode", "tool"])?;
+    let mode = parameters.value("mode", "`plan`, `ask` or `auto`", Mode::from_word)?;
+    let tool = parameters.text("tool");
+    if !tool.is_none_or(may_be_named) {
         return Err(Refusal::invalid("tool", "No tool can have this name."));
     }
     let organisation = caller.organisation();
-    let answer = doors
-        .service
-        .effective_policy(organisation, &agent, &version, mode, tool.as_deref())
-        .await?;
+    let answer = doors.service.effective_policy(organisation, &agent, &version, mode, tool).await?;
     Ok(Answer(answer).into_response())
 }
 
 async fn channels(
     State(doors): State<Doors>,
-    caller: Caller,
+    Reader(caller): Reader,
     Segments(agent): Segments<String>,
-    parameters: Parameters,
+    _: NoParameters,
 ) -> Result<Response, Refusal> {
-    need_reader(&caller)?;
-    let [] = parameters.read([])?;
     let channels = doors.service.channels(caller.organisation(), &agent).await?;
     let channels: Vec<Value> = channels.iter().map(channel).collect();
     Ok(Answer(json!({"data": channels})).into_response())
@@ -140,13 +107,11 @@ async fn channels(
 
 async fn move_channel(
     State(doors): State<Doors>,
-    caller: Caller,
+    PolicyOwner(caller): PolicyOwner,
     Segments((agent, name)): Segments<(String, String)>,
-    parameters: Parameters,
+    _: NoParameters,
     body: JsonText,
 ) -> Result<Response, Refusal> {
-    need_policy_owner(&caller)?;
-    let [] = parameters.read([])?;
     let version = body.walk(|members| members.required_string("version").map(str::to_owned))?;
     let (organisation, by) = (caller.organisation(), &caller.token.name);
     let moved = doors.service.move_channel(organisation, &agent, &name, &version, by).await?;

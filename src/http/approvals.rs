@@ -22,17 +22,16 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::{Map, Value, json};
 
 use super::Doors;
-use super::auth::{Caller, Gateway};
+use super::auth::{Caller, Decider, Gateway, Watcher};
 use super::body::{Answer, JsonText};
 use super::decisions::{Reading, optional_string, read_remember};
 use super::idempotency::IdempotencyKey;
-use super::query::{Id, Query};
+use super::parameters::{NoParameters, Parameters, Segments};
 use super::time::rfc3339;
-use crate::decide::walk::quoted;
 use crate::service::Refusal;
 use crate::service::approvals::{MAX_PAGE, Page, WaitForChange};
 use crate::service::decision::{Decision, Verdict};
-use crate::store::{Approval, ExecutionStatus, Listing, Position, Status, Timestamp, TokenKind};
+use crate::store::{Approval, ExecutionStatus, Listing, Position, Status, Timestamp};
 
 pub(super) use resource::execution;
 use resource::resource;
@@ -51,19 +50,13 @@ pub(super) fn routes() -> Router<Doors> {
         .route("/v1/approvals/{id}/cancel", post(cancel))
 }
 
-/// Who may read approvals.
-const fn reads(kind: &TokenKind) -> bool {
-    matches!(kind, TokenKind::Operator | TokenKind::Gateway { .. })
-}
-
 async fn show(
     State(doors): State<Doors>,
-    caller: Caller,
-    Id(id): Id,
+    Watcher(caller): Watcher,
+    Segments(id): Segments<String>,
     uri: Uri,
 ) -> Result<Response, Refusal> {
-    caller.need(reads)?;
-    let view = match Query::read(&uri, &["wait"])?.wait()? {
+    let view = match Parameters::read(&uri, &["wait"])?.wait()? {
         Some(wait) => doors.service.await_decision(caller.poller(), &id, wait).await?,
         None => doors.service.approval(caller.organisation(), &id).await?,
     };
@@ -72,35 +65,42 @@ async fn show(
 
 async fn list_of_agent(
     State(doors): State<Doors>,
-    caller: Caller,
-    Id(agent): Id,
+    Watcher(caller): Watcher,
+    Segments(agent): Segments<String>,
     uri: Uri,
 ) -> Result<Response, Refusal> {
-    caller.need(reads)?;
-    let query = Query::read(&uri, &["status", "limit", "cursor", "wait", "state"])?;
-    page(&doors, &caller, Some(agent), &query).await
+    let parameters = Parameters::read(&uri, &["status", "limit", "cursor", "wait", "state"])?;
+    page(&doors, &caller, Some(agent), &parameters).await
 }
 
-async fn list(State(doors): State<Doors>, caller: Caller, uri: Uri) -> Result<Response, Refusal> {
-    caller.need(reads)?;
-    let query = Query::read(&uri, &["agent", "status", "limit", "cursor", "wait", "state"])?;
-    let agent = query.text("agent").map(str::to_owned);
-    page(&doors, &caller, agent, &query).await
+async fn list(
+    State(doors): State<Doors>,
+    Watcher(caller): Watcher,
+    uri: Uri,
+) -> Result<Response, Refusal> {
+    let parameters =
+        Parameters::read(&uri, &["agent", "status", "limit", "cursor", "wait", "state"])?;
+    let agent = parameters.text("agent").map(str::to_owned);
+    page(&doors, &caller, agent, &parameters).await
 }
 
 async fn page(
     doors: &Doors,
     caller: &Caller,
     agent: Option<String>,
-    query: &Query,
+    parameters: &Parameters,
 ) -> Result<Response, Refusal> {
-    const STATUS: &str = "`pending`, `approved`, `rejected`, `cancelled` or `expired`";
-    let status = query.value("status", STATUS, Status::from_word)?;
+    const STATUS: &str = "`pending`, `approved`, `rejected`, `cancelled`, `expired` or `all`";
+    let status = parameters.value("status", STATUS, |word| match word {
+        "all" => Some(None),
+        word => Status::from_word(word).map(Some),
+    })?;
+    let status = status.flatten();
     let limits = format!("a whole number from 1 to {MAX_PAGE}");
-    let limit = query.value("limit", &limits, read_limit)?.unwrap_or(PAGE);
-    let after = query.value("cursor", "a `next_cursor` of this listing", read_cursor)?;
-    let wait = query.wait()?;
-    let change = match (wait, query.text("state")) {
+    let limit = parameters.value("limit", &limits, read_limit)?.unwrap_or(PAGE);
+    let after = parameters.value("cursor", "a `next_cursor` of this listing", read_cursor)?;
+    let wait = parameters.wait()?;
+    let change = match (wait, parameters.text("state")) {
         (Some(wait), Some(seen)) => Some(WaitForChange { wait, seen }),
         (None, None) => None,
         (Some(_), None) => {
@@ -141,13 +141,11 @@ fn read_cursor(text: &str) -> Option<Position> {
 
 async fn decide(
     State(doors): State<Doors>,
-    caller: Caller,
-    Id(id): Id,
-    uri: Uri,
+    Decider(caller): Decider,
+    Segments(id): Segments<String>,
+    _: NoParameters,
     body: JsonText,
 ) -> Result<Response, Refusal> {
-    Query::read(&uri, &[])?;
-    caller.need(reads)?;
     let (decision, reading) = body.walk(|members| {
         let word = members.required_string("decision");
         let hmac = members.required_string("hmac");
@@ -188,11 +186,10 @@ fn standing(approval: &Approval) -> Map<String, Value> {
 async fn claim(
     State(doors): State<Doors>,
     Gateway(caller): Gateway,
-    Id(id): Id,
-    uri: Uri,
+    Segments(id): Segments<String>,
+    _: NoParameters,
     IdempotencyKey(key): IdempotencyKey,
 ) -> Result<Response, Refusal> {
-    Query::read(&uri, &[])?;
     let approval = doors.service.claim(&caller.token, &id, &key).await?;
     let start_by = approval.decision.and_then(|decision| decision.start_by).map(rfc3339);
     Ok(Answer(json!({"release": true, "start_by": start_by})).into_response())
@@ -201,22 +198,17 @@ async fn claim(
 async fn report(
     State(doors): State<Doors>,
     Gateway(caller): Gateway,
-    Id(id): Id,
-    uri: Uri,
+    Segments(id): Segments<String>,
+    _: NoParameters,
     body: JsonText,
 ) -> Result<Response, Refusal> {
-    Query::read(&uri, &[])?;
     let (status, output) = body.walk(|members| {
         let word = members.required_string("status");
         let output = optional_string(members, "output");
         let status = word.and_then(|word| {
             let status = ExecutionStatus::from_word(word);
             if status.is_none() {
-                let found = quoted(word);
-                members.report(
-                    "status",
-                    format!("expected `OK`, `FAILED` or `TIMEOUT`, found {found}"),
-                );
+                members.report("status", "expected `OK`, `FAILED` or `TIMEOUT`");
             }
             status
         });
@@ -234,10 +226,9 @@ async fn report(
 async fn cancel(
     State(doors): State<Doors>,
     Gateway(caller): Gateway,
-    Id(id): Id,
-    uri: Uri,
+    Segments(id): Segments<String>,
+    _: NoParameters,
 ) -> Result<Response, Refusal> {
-    Query::read(&uri, &[])?;
     let approval = doors.service.cancel(&caller.token, &id).await?;
     Ok(Answer(standing(&approval)).into_response())
 }

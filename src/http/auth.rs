@@ -37,12 +37,18 @@ impl Caller {
     ///
     /// # Errors
     /// 403 for every other kind.
-    pub fn need(&self, may: impl FnOnce(&TokenKind) -> bool) -> Result<(), Refusal> {
-        if may(&self.token.kind) {
+    pub fn need(&self, may: impl Fn(&TokenKind) -> bool) -> Result<(), Refusal> {
+        let kind = &self.token.kind;
+        if may(kind) {
             return Ok(());
         }
-        let kind = self.token.kind.as_str();
-        Err(Refusal::new(Code::Forbidden, format!("A token of kind `{kind}` may not do this.")))
+        let text = match kind {
+            TokenKind::Gateway { decide: false } if may(&TokenKind::Gateway { decide: true }) => {
+                "This gateway's token may not decide.".to_owned()
+            }
+            kind => format!("A token of kind `{}` may not do this.", kind.as_str()),
+        };
+        Err(Refusal::new(Code::Forbidden, text))
     }
 }
 
@@ -70,18 +76,52 @@ pub(super) fn bearer_token(parts: &Parts) -> Option<&str> {
     header.and_then(bearer).filter(|token| token.len() <= MAX_TOKEN)
 }
 
-/// A caller with a token of kind `gateway`; every other kind is refused before the body is read.
-#[derive(Debug, Clone)]
-pub struct Gateway(pub Caller);
+/// Defines callers by their right, in one table. Each is the first argument of the handlers that need
+/// it, so that nothing else of a request is read for somebody who may not do it.
+macro_rules! callers {
+    ($($(#[$doc:meta])+ $name:ident: $kinds:pat,)+) => {
+        $(
+            $(#[$doc])+
+            #[derive(Debug, Clone)]
+            pub struct $name(pub Caller);
 
-impl FromRequestParts<Doors> for Gateway {
-    type Rejection = Refusal;
+            impl FromRequestParts<Doors> for $name {
+                type Rejection = Refusal;
 
-    async fn from_request_parts(parts: &mut Parts, doors: &Doors) -> Result<Self, Refusal> {
-        let caller = Caller::from_request_parts(parts, doors).await?;
-        caller.need(|kind| matches!(kind, TokenKind::Gateway { .. }))?;
-        Ok(Self(caller))
-    }
+                async fn from_request_parts(
+                    parts: &mut Parts,
+                    doors: &Doors,
+                ) -> Result<Self, Refusal> {
+                    let caller = Caller::from_request_parts(parts, doors).await?;
+                    caller.need(|kind| matches!(kind, $kinds))?;
+                    Ok(Self(caller))
+                }
+            }
+        )+
+    };
+}
+
+callers! {
+    /// Whoever hands out rights and switches things.
+    Admin: TokenKind::Admin,
+    /// Whoever writes agent versions and moves channels.
+    PolicyOwner: TokenKind::PolicyOwner,
+    /// A gateway.
+    Gateway: TokenKind::Gateway { .. },
+    /// A gateway that may relay a person's decisions.
+    Relay: TokenKind::Gateway { decide: true },
+    /// Whoever may decide: a person, or a gateway that names one.
+    Decider: TokenKind::Operator | TokenKind::Gateway { decide: true },
+    /// Whoever may see calls: people on duty, and gateways.
+    Watcher: TokenKind::Operator | TokenKind::Gateway { .. },
+    /// Whoever may see the instances of the approval protocol.
+    Overseer: TokenKind::Admin | TokenKind::Operator,
+    /// Whoever may see agents: everybody of the organisation but the agents' own processes and those
+    /// who make them.
+    Reader: TokenKind::Gateway { .. }
+        | TokenKind::Operator
+        | TokenKind::PolicyOwner
+        | TokenKind::Admin,
 }
 
 /// The token of a `Bearer` header; the scheme's case does not count (RFC 9110, 11.1).

@@ -7,41 +7,33 @@ use axum::routing::get;
 use serde_json::{Value, json};
 
 use super::Doors;
-use super::auth::Caller;
+use super::auth::Admin;
 use super::body::{Answer, JsonText};
-use super::parameters::Parameters;
+use super::parameters::NoParameters;
 use super::time::rfc3339;
 use crate::host::effective_policy::AutomaticApprovalAnswer;
 use crate::service::{Refusal, Service};
-use crate::store::{Switch, TokenKind};
+use crate::store::Switch;
 
 pub(super) fn routes() -> Router<Doors> {
     Router::new().route("/v1/automatic-approval", get(read).put(switch))
 }
 
-fn need_admin(caller: &Caller) -> Result<(), Refusal> {
-    caller.need(|kind| matches!(kind, TokenKind::Admin))
-}
-
 async fn read(
     State(doors): State<Doors>,
-    caller: Caller,
-    parameters: Parameters,
+    Admin(caller): Admin,
+    _: NoParameters,
 ) -> Result<Response, Refusal> {
-    need_admin(&caller)?;
-    let [] = parameters.read([])?;
     let switches = doors.service.store.switches(caller.organisation()).await?;
     Ok(shown(&doors.service, &switches))
 }
 
 async fn switch(
     State(doors): State<Doors>,
-    caller: Caller,
-    parameters: Parameters,
+    Admin(caller): Admin,
+    _: NoParameters,
     body: JsonText,
 ) -> Result<Response, Refusal> {
-    need_admin(&caller)?;
-    let [] = parameters.read([])?;
     let (enabled, agent) = body.walk(|members| {
         let enabled = members.required_boolean("enabled");
         let agent = members.string("agent").map(str::to_owned);

@@ -9,9 +9,10 @@ use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 use tokio::time::timeout;
 
+use super::limits::body_too_large;
 use super::{Doors, Settings};
 use crate::decide::json::{self, Json};
-use crate::decide::walk::{Members, Problem, duplicates};
+use crate::decide::walk::{Members, Problem, duplicates_of_request, unreadable};
 use crate::service::{Code, Refusal};
 
 /// A body's text, which is JSON by its own word.
@@ -35,7 +36,7 @@ impl FromRequest<Doors> for JsonText {
         })?;
         let bytes = arrived.map_err(|rejection| {
             if rejection.status() == StatusCode::PAYLOAD_TOO_LARGE {
-                Refusal::new(Code::BodyTooLarge, format!("A body has at most {max_body} bytes."))
+                body_too_large(max_body)
             } else {
                 Refusal::invalid("$", "The body did not arrive in full.")
             }
@@ -52,9 +53,8 @@ impl JsonText {
     /// # Errors
     /// 400 for what is not JSON, is nested too deep, or has a key twice.
     pub fn read(&self) -> Result<Json, Refusal> {
-        let document = json::read_document(&self.0)
-            .map_err(|unreadable| Refusal::invalid("$", unreadable.to_string()))?;
-        Ok(document.value)
+        let document = json::read_document(&self.0);
+        Ok(document.map_err(|error| invalid(&[unreadable("$", &error)]))?.value)
     }
 
     /// The document, walked by `walk`, which reports what is wrong; repeated keys are reported too.
@@ -67,7 +67,7 @@ impl JsonText {
     ) -> Result<T, Refusal> {
         let value = self.read()?;
         let mut problems = Vec::new();
-        duplicates("$", &value, &mut problems);
+        duplicates_of_request("$", &value, &mut problems);
         let walked = match Members::new("$", &value, &mut problems) {
             Some(mut members) => walk(&mut members),
             None => None,

@@ -7,11 +7,10 @@ use axum::routing::get;
 use serde::Serialize;
 
 use super::Doors;
-use super::auth::{Caller, Gateway};
+use super::auth::{Gateway, Watcher};
 use super::body::Answer;
-use super::parameters::Segments;
+use super::parameters::{NoParameters, Segments};
 use crate::service::Refusal;
-use crate::store::TokenKind;
 
 pub(super) fn routes() -> Router<Doors> {
     Router::new().route("/v1/conversations/{id}", get(read).delete(delete))
@@ -46,10 +45,10 @@ struct Deleted {
 /// For gateways and operators.
 async fn read(
     State(doors): State<Doors>,
-    caller: Caller,
+    Watcher(caller): Watcher,
     Segments(id): Segments<String>,
+    _: NoParameters,
 ) -> Result<Answer<Conversation>, Refusal> {
-    caller.need(|kind| matches!(kind, TokenKind::Gateway { .. } | TokenKind::Operator))?;
     let found = doors.service.conversations(caller.organisation(), &id).await?;
     let surfaces = found.into_iter().map(|conversation| Surface {
         surface: conversation.surface,
@@ -64,6 +63,7 @@ async fn delete(
     State(doors): State<Doors>,
     Gateway(caller): Gateway,
     Segments(id): Segments<String>,
+    _: NoParameters,
 ) -> Result<Answer<Deleted>, Refusal> {
     let cancelled = doors.service.delete_conversation(caller.organisation(), &id).await?;
     let cancelled = cancelled.into_iter().map(|approval| approval.facts.id).collect();

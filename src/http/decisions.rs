@@ -28,26 +28,25 @@ use std::collections::BTreeSet;
 
 use axum::Router;
 use axum::extract::State;
-use axum::http::Uri;
 use axum::response::{IntoResponse, Response};
 use axum::routing::post;
 use serde_json::{Value, json};
 
 use super::Doors;
 use super::approvals::{execution, verdict};
-use super::auth::Caller;
+use super::auth::Relay;
 use super::body::{Answer as Body, JsonText};
-use super::query::{Id, Query};
+use super::parameters::{NoParameters, Segments};
 use super::time::rfc3339;
 use crate::decide::json::Json;
 use crate::decide::policy::Mode;
 use crate::decide::text::needs_escape;
-use crate::decide::walk::{Members, Problem, index_path, quoted, wrong_type};
-use crate::host::gateway::{MAX_CALLS, MAX_ID};
+use crate::decide::walk::{Members, Problem, index_path, wrong_type};
+use crate::host::gateway::{MAX_CALLS, MAX_ID, MODES};
 use crate::service::decision::Verdict;
 use crate::service::turn_decision::{Answer, TurnDecision, TurnName, TurnResult};
 use crate::service::{Code, Refusal};
-use crate::store::{ModeChoice, TokenKind};
+use crate::store::ModeChoice;
 
 /// Answers of one turn, whose requests are several.
 const MAX_ANSWERS: usize = 16 * MAX_CALLS;
@@ -58,19 +57,12 @@ pub(super) fn routes() -> Router<Doors> {
         .route("/v1/decisions/{continuation}/failed", post(fail))
 }
 
-/// Who may relay a person's decisions and run what they release.
-const fn relays(kind: &TokenKind) -> bool {
-    matches!(kind, TokenKind::Gateway { decide: true })
-}
-
 async fn decide(
     State(doors): State<Doors>,
-    caller: Caller,
-    uri: Uri,
+    Relay(caller): Relay,
+    _: NoParameters,
     body: JsonText,
 ) -> Result<Response, Refusal> {
-    Query::read(&uri, &[])?;
-    caller.need_to_relay()?;
     let (decision, readings) = body.walk(read)?;
     for (answer, reading) in decision.answers.iter().zip(readings) {
         reading.check(&format!("{}.remember", answer.path))?;
@@ -84,27 +76,15 @@ async fn decide(
 
 async fn fail(
     State(doors): State<Doors>,
-    caller: Caller,
-    Id(continuation): Id,
-    uri: Uri,
+    Relay(caller): Relay,
+    Segments(continuation): Segments<String>,
+    _: NoParameters,
     body: JsonText,
 ) -> Result<Response, Refusal> {
-    Query::read(&uri, &[])?;
-    caller.need_to_relay()?;
     let turn = body.walk(read_turn)?;
     doors.service.continuation_failed(&caller.token, &turn, &continuation).await?;
     let body = json!({"turn_id": turn.turn, "continuation_id": continuation, "status": "failed"});
     Ok(Body(body).into_response())
-}
-
-impl Caller {
-    fn need_to_relay(&self) -> Result<(), Refusal> {
-        if self.token.kind == (TokenKind::Gateway { decide: false }) {
-            let text = "This gateway's token may not decide.";
-            return Err(Refusal::new(Code::Forbidden, text));
-        }
-        self.need(relays)
-    }
 }
 
 fn result(result: &TurnResult) -> Value {
@@ -174,16 +154,10 @@ impl Input {
             Some("backbone:approval_response") => self.response(&mut members, path),
             Some("mcp_approval_response") => self.mcp_response(&mut members, path),
             Some("backbone:mode") => self.mode(&mut members),
-            Some(other) => {
-                let found = quoted(other);
-                members.report(
-                    "type",
-                    format!(
-                        "expected `backbone:approval_response`, `mcp_approval_response` or \
-                         `backbone:mode`, found {found}"
-                    ),
-                );
-            }
+            Some(_) => members.report(
+                "type",
+                "expected `backbone:approval_response`, `mcp_approval_response` or `backbone:mode`",
+            ),
             None => {}
         }
     }
@@ -245,11 +219,7 @@ impl Input {
             Some(Json::Null) => self.mode = ModeChoice::Default,
             Some(Json::String(word)) => match Mode::from_word(word) {
                 Some(mode) => self.mode = ModeChoice::Named(mode),
-                None => {
-                    let found = quoted(word);
-                    members
-                        .report("mode", format!("expected `plan`, `ask` or `auto`, found {found}"));
-                }
+                None => members.report("mode", MODES),
             },
             Some(other) => members.report("mode", wrong_type("a mode's name or null", other)),
             None => {}
@@ -273,8 +243,7 @@ impl Reading {
     ) -> Option<(Verdict, Self)> {
         let verdict = verdict(word);
         if verdict.is_none() {
-            let found = quoted(word);
-            members.report(name, format!("expected `approve` or `reject`, found {found}"));
+            members.report(name, "expected `approve` or `reject`");
         }
         Some(Self::with(verdict?, remember))
     }
@@ -304,9 +273,8 @@ pub(super) fn read_remember(members: &mut Members<'_, '_>) -> bool {
     match optional_string(members, "remember") {
         None => false,
         Some("conversation") => true,
-        Some(other) => {
-            let found = quoted(other);
-            members.report("remember", format!("expected `conversation`, found {found}"));
+        Some(_) => {
+            members.report("remember", "expected `conversation`");
             false
         }
     }

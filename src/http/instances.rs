@@ -11,23 +11,26 @@ use axum::routing::{get, patch};
 use serde_json::{Value, json};
 
 use super::Doors;
-use super::auth::Caller;
+use super::auth::{Admin, Overseer};
 use super::body::{Answer, JsonText};
-use super::query::Id;
+use super::parameters::{NoParameters, Segments};
 use super::time::rfc3339;
 use crate::decide::json::Json;
 use crate::decide::policy::Mode;
-use crate::decide::walk::{quoted, wrong_type};
+use crate::decide::walk::wrong_type;
 use crate::service::Refusal;
 use crate::service::aap::instances::Settings;
-use crate::store::{Instance, TokenKind};
+use crate::store::Instance;
 
 pub(super) fn routes() -> Router<Doors> {
     Router::new().route("/v1/instances", get(list)).route("/v1/instances/{id}", patch(set))
 }
 
-async fn list(State(doors): State<Doors>, caller: Caller) -> Result<Answer<Value>, Refusal> {
-    caller.need(|kind| matches!(kind, TokenKind::Admin | TokenKind::Operator))?;
+async fn list(
+    State(doors): State<Doors>,
+    Overseer(caller): Overseer,
+    _: NoParameters,
+) -> Result<Answer<Value>, Refusal> {
     let instances = doors.service.instances(caller.organisation()).await?;
     let shown: Vec<Value> = instances.iter().map(resource).collect();
     Ok(Answer(json!({"instances": shown})))
@@ -35,11 +38,11 @@ async fn list(State(doors): State<Doors>, caller: Caller) -> Result<Answer<Value
 
 async fn set(
     State(doors): State<Doors>,
-    caller: Caller,
-    Id(id): Id,
+    Admin(caller): Admin,
+    Segments(id): Segments<String>,
+    _: NoParameters,
     text: JsonText,
 ) -> Result<Answer<Value>, Refusal> {
-    caller.need(|kind| matches!(kind, TokenKind::Admin))?;
     let settings = text.walk(|members| {
         let mode = match members.optional("mode") {
             None => None,
@@ -47,9 +50,7 @@ async fn set(
             Some(Json::String(word)) => match Mode::from_word(word) {
                 Some(mode) => Some(Some(mode)),
                 None => {
-                    let found = quoted(word);
-                    let text = format!("expected `plan`, `ask`, `auto` or null, found {found}");
-                    members.report("mode", text);
+                    members.report("mode", "expected `plan`, `ask`, `auto` or null");
                     None
                 }
             },

@@ -13,11 +13,13 @@ use super::Doors;
 use super::auth::Gateway;
 use super::body::{Answer, JsonText, invalid};
 use super::idempotency::IdempotencyKey;
+use super::parameters::NoParameters;
 use crate::decide::digest;
 use crate::decide::request::Door;
-use crate::decide::walk::duplicates;
+use crate::decide::walk::duplicates_of_request;
 use crate::host::gateway::{self, Body, RequestedMode, Scope};
 use crate::service::judgement::JudgementRequest;
+use crate::service::names::check_member;
 use crate::service::{Code, Refusal, aap};
 use crate::store::{Idempotency, ModeChoice};
 
@@ -33,6 +35,7 @@ pub(super) fn routes() -> Router<Doors> {
 async fn judge(
     State(doors): State<Doors>,
     Gateway(caller): Gateway,
+    _: NoParameters,
     IdempotencyKey(key): IdempotencyKey,
     text: JsonText,
 ) -> Result<Answer<Results>, Refusal> {
@@ -57,7 +60,7 @@ async fn judge(
 fn read(text: &JsonText) -> Result<(Body, String), Refusal> {
     let value = text.read()?;
     let mut problems = Vec::new();
-    duplicates("$", &value, &mut problems);
+    duplicates_of_request("$", &value, &mut problems);
     match gateway::parse(&value, "$", Scope::Service, &mut problems) {
         Some(body) if problems.is_empty() => {
             Ok((body, digest(&["judgement-body-1", &value.canonical()])))
@@ -85,6 +88,9 @@ fn request(
         RequestedMode::Default => ModeChoice::Default,
         RequestedMode::Named(mode) => ModeChoice::Named(mode),
     };
+    if let Some(user) = &body.user {
+        check_member("$.user", user)?;
+    }
     let pending_for = body.pending_seconds.map(Duration::from_secs);
     let (user, surface) = (body.user.take(), std::mem::take(&mut body.surface));
     let conversation_id = std::mem::take(&mut body.conversation_id);

@@ -13,6 +13,7 @@ use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use futures::FutureExt;
 
+use self::limits::HeaderLimits;
 use crate::service::{Code, Refusal, Service};
 
 mod aap;
@@ -28,10 +29,11 @@ mod health;
 pub mod idempotency;
 mod instances;
 mod judgements;
+pub mod limits;
+mod linger;
 mod metrics;
 pub mod openapi;
 pub mod parameters;
-mod query;
 pub mod server;
 pub mod time;
 mod tokens;
@@ -50,6 +52,8 @@ pub struct Doors {
 pub struct Settings {
     /// Bytes of a request's body; 8 MiB unless configured.
     pub max_body: usize,
+    /// A request's header.
+    pub headers: HeaderLimits,
     /// For a request's body to arrive; 30 s unless configured.
     pub body_timeout: Duration,
     /// SHA-256 of the token that reads metrics and nothing else, where there is one.
@@ -60,17 +64,19 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             max_body: 8 * 1024 * 1024,
+            headers: HeaderLimits::default(),
             body_timeout: Duration::from_secs(30),
             metrics_token: None,
         }
     }
 }
 
-/// All routes, with what holds for each of them: a request id, one form of errors, contained panics,
-/// a limit for bodies, and nothing new once the service is stopping.
+/// All routes, with what holds for each of them: a request id, one form of errors, limits of size,
+/// contained panics, and nothing new once the service is stopping.
 pub fn router(doors: Doors) -> Router {
     let limit = DefaultBodyLimit::max(doors.settings.max_body);
     let admit = middleware::from_fn_with_state(doors.clone(), admit);
+    let check_size = middleware::from_fn_with_state(doors.clone(), limits::check);
     let name_request = middleware::from_fn_with_state(doors.clone(), envelope::name_request);
     Router::new()
         .merge(agents::routes())
@@ -93,6 +99,7 @@ pub fn router(doors: Doors) -> Router {
         .layer(limit)
         .layer(admit)
         .layer(middleware::from_fn(contain_panics))
+        .layer(check_size)
         .layer(name_request)
 }
 

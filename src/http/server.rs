@@ -19,6 +19,8 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, Sleep, sleep, timeout};
 
+use super::limits::{HeaderLimits, MAX_TARGET};
+
 /// What one connection may cost, and how many there are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Connections {
@@ -26,10 +28,9 @@ pub struct Connections {
     pub most: usize,
     /// For a request's header to arrive whole, the time before it begins included.
     pub header_timeout: Duration,
-    /// Header fields of a request.
-    pub headers: usize,
-    /// Bytes of a request's header fields together.
-    pub header_bytes: usize,
+    /// The header of a request that gets an answer of ours. HTTP itself reads a larger one, so that
+    /// there is a request to answer.
+    pub headers: HeaderLimits,
 }
 
 impl Default for Connections {
@@ -37,8 +38,7 @@ impl Default for Connections {
         Self {
             most: 1_024,
             header_timeout: Duration::from_secs(30),
-            headers: 100,
-            header_bytes: 64 * 1024,
+            headers: HeaderLimits::default(),
         }
     }
 }
@@ -96,18 +96,26 @@ pub async fn serve(
     }
 }
 
+/// HTTP's own limits of a header: so many fields, so many bytes with the request's line. Beyond them
+/// the HTTP library answers, without a word of ours.
+fn limits_of_http(ours: HeaderLimits) -> HeaderLimits {
+    let HeaderLimits { fields, bytes } = ours;
+    HeaderLimits { fields: 4 * fields, bytes: 2 * (bytes + MAX_TARGET) }
+}
+
 fn builder(connections: Connections) -> Builder<TokioExecutor> {
+    let headers = limits_of_http(connections.headers);
     let mut builder = Builder::new(TokioExecutor::new());
     builder
         .http1()
         .timer(TokioTimer::new())
         .header_read_timeout(connections.header_timeout)
-        .max_headers(connections.headers)
-        .max_buf_size(connections.header_bytes);
+        .max_headers(headers.fields)
+        .max_buf_size(headers.bytes);
     builder
         .http2()
         .timer(TokioTimer::new())
-        .max_header_list_size(u32::try_from(connections.header_bytes).unwrap_or(u32::MAX))
+        .max_header_list_size(u32::try_from(headers.bytes).unwrap_or(u32::MAX))
         .max_concurrent_streams(STREAMS)
         .keep_alive_interval(connections.header_timeout)
         .keep_alive_timeout(connections.header_timeout);

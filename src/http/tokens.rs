@@ -8,9 +8,9 @@ use axum::routing::{delete, get};
 use serde_json::{Value, json};
 
 use super::Doors;
-use super::auth::Caller;
+use super::auth::Admin;
 use super::body::{Answer, JsonText};
-use super::parameters::{Parameters, Segments};
+use super::parameters::{NoParameters, Segments};
 use super::time::rfc3339;
 use crate::decide::walk::{Members, index_path};
 use crate::service::{Refusal, tokens};
@@ -22,18 +22,11 @@ pub(super) fn routes() -> Router<Doors> {
         .route("/v1/tokens/{id}", delete(revoke))
 }
 
-/// Whoever may hand out rights: an administrator.
-fn need_admin(caller: &Caller) -> Result<(), Refusal> {
-    caller.need(|kind| matches!(kind, TokenKind::Admin))
-}
-
 async fn list(
     State(doors): State<Doors>,
-    caller: Caller,
-    parameters: Parameters,
+    Admin(caller): Admin,
+    _: NoParameters,
 ) -> Result<Response, Refusal> {
-    need_admin(&caller)?;
-    let [] = parameters.read([])?;
     let tokens = doors.service.store.tokens(caller.organisation()).await?;
     let tokens: Vec<Value> = tokens.iter().map(shown).collect();
     Ok(Answer(json!({"data": tokens})).into_response())
@@ -41,12 +34,10 @@ async fn list(
 
 async fn create(
     State(doors): State<Doors>,
-    caller: Caller,
-    parameters: Parameters,
+    Admin(caller): Admin,
+    _: NoParameters,
     body: JsonText,
 ) -> Result<Response, Refusal> {
-    need_admin(&caller)?;
-    let [] = parameters.read([])?;
     let Asked { name, kind, decide, versions } = body.walk(read)?;
     let kind = tokens::kind(&kind, decide, versions)?;
     let made = doors.service.create_token(caller.organisation(), &name, kind).await?;
@@ -57,12 +48,10 @@ async fn create(
 
 async fn revoke(
     State(doors): State<Doors>,
-    caller: Caller,
+    Admin(caller): Admin,
     Segments(id): Segments<String>,
-    parameters: Parameters,
+    _: NoParameters,
 ) -> Result<Response, Refusal> {
-    need_admin(&caller)?;
-    let [] = parameters.read([])?;
     doors.service.revoke_token(caller.organisation(), &id).await?;
     Ok(StatusCode::NO_CONTENT.into_response())
 }

@@ -19,15 +19,16 @@ impl Service {
         Ok(self.available(&switches, agent))
     }
 
-    /// The same with switches that were read before.
+    /// The same with switches that were read before. A switch is named before anything else that
+    /// keeps it off: it is what a person moved, and may move back.
     pub fn available(&self, switches: &[Switch], agent: Option<&str>) -> Result<(), JudgeFailure> {
-        self.automatic_approval?;
         let off = |switch: &Switch| {
             !switch.enabled && (switch.agent.is_none() || switch.agent.as_deref() == agent)
         };
         if switches.iter().any(off) {
             return Err(JudgeFailure::SwitchedOff);
         }
+        self.automatic_approval?;
         if self.metrics.is_breaker_open() {
             return Err(JudgeFailure::BreakerOpen);
         }

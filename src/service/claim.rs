@@ -9,7 +9,7 @@ use super::stale::{Standing, stale};
 use super::{Code, Refusal, Service};
 use crate::decide::request::Door;
 use crate::store::{
-    Approval, Cancel, Cancelled, ClaimApproval, Claimant, Claimed, ExecutionStatus,
+    Approval, Cancel, Cancelled, ClaimApproval, Claimant, Claimed, ExecutionStatus, Facts,
     ReportExecution, Reported, Status, Token,
 };
 
@@ -18,8 +18,8 @@ impl Service {
     /// it again.
     ///
     /// # Errors
-    /// `not_found`, `already_claimed`, `approval_expired` after `start_by`, `not_approved`,
-    /// `approval_stale`; or the store fails.
+    /// `not_found`, `already_claimed`, `approval_expired` after `start_by`, `conversation_deleted`,
+    /// `not_approved`, `approval_stale`; or the store fails.
     pub async fn claim(&self, token: &Token, id: &str, key: &str) -> Result<Approval, Refusal> {
         let organisation = &token.organisation;
         let approval = self.gateways_own(organisation, id).await?;
@@ -28,7 +28,9 @@ impl Service {
             && approval.claim.is_none()
             && let Standing::Stale = self.standing(&approval).await?
         {
-            return Err(stale(&approval));
+            // With a conversation its tools' definitions go too: that is no change of a tool.
+            let gone = self.is_conversation_deleted(&approval).await?;
+            return Err(if gone { conversation_deleted() } else { stale(&approval) });
         }
         let claimed = self
             .store
@@ -49,6 +51,7 @@ impl Service {
                 let text = "The call had to start before the approval's `start_by`.";
                 Err(Refusal::new(Code::ApprovalExpired, text))
             }
+            Claimed::ConversationDeleted(_) => Err(conversation_deleted()),
             Claimed::NotApproved(approval) => Err(not_approved(&approval)),
             Claimed::NotFound => Err(Refusal::not_found("approval")),
         }
@@ -129,6 +132,12 @@ impl Service {
         }
     }
 
+    async fn is_conversation_deleted(&self, approval: &Approval) -> Result<bool, Refusal> {
+        let Facts { organisation, surface, conversation, .. } = &approval.facts;
+        let found = self.store.conversation(organisation, surface, conversation).await?;
+        Ok(found.is_some_and(|conversation| conversation.deleted_at.is_some()))
+    }
+
     /// An approval that a gateway may run, report or cancel. An instance of the approval protocol
     /// does all that with its own requests, and nobody else does.
     ///
@@ -141,6 +150,11 @@ impl Service {
             Door::Gateway | Door::Proxy | Door::Hook => Ok(approval),
         }
     }
+}
+
+fn conversation_deleted() -> Refusal {
+    let text = "The conversation was deleted; nothing of it runs any more.";
+    Refusal::new(Code::ConversationDeleted, text)
 }
 
 fn not_approved(approval: &Approval) -> Refusal {

@@ -18,10 +18,11 @@ impl Service {
     }
 
     /// Deletes the conversation of that id on all surfaces, with its grants, and cancels what is
-    /// pending in it; returns what was cancelled.
+    /// pending in it; returns what was cancelled. What was approved in it and not claimed can no
+    /// longer be. One that was deleted before is deleted.
     ///
     /// # Errors
-    /// There is none, or it was deleted before, or it is an instance's own, or the store fails.
+    /// There never was one, or it is an instance's own, or the store fails.
     pub async fn delete_conversation(
         &self,
         organisation: &str,

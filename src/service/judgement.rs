@@ -258,7 +258,10 @@ impl Work {
             continues: request.continues,
             mode,
             modes,
-            calls: calls.iter().map(|call| begin_call(&version, &tools, call)).collect(),
+            calls: calls
+                .iter()
+                .map(|call| begin_call(&version, &tools, user.as_deref(), call))
+                .collect(),
             tools: met(&version, &tools, &calls),
             reserve: Reserved { judged, sandbox_calls, sandbox_seconds },
             escalations_after: window.map(|limit| service.now().minus(limit.within)),
@@ -324,8 +327,14 @@ fn idempotency_conflict() -> Refusal {
     Refusal::new(Code::IdempotencyConflict, text).at("Idempotency-Key")
 }
 
-/// What identifies a call to the store.
-fn begin_call(version: &LoadedVersion, tools: &[Tool], call: &Call) -> BeginCall {
+/// What identifies a call to the store. A connector's call runs as the member whose turn it is: for
+/// another member it is another call.
+fn begin_call(
+    version: &LoadedVersion,
+    tools: &[Tool],
+    user: Option<&str>,
+    call: &Call,
+) -> BeginCall {
     let label = call.server_label.as_deref().unwrap_or_default();
     let timeout = call.timeout_seconds.map_or_else(String::new, |seconds| seconds.to_string());
     let identity = call.arguments.as_ref().ok().map(|arguments| {
@@ -335,11 +344,12 @@ fn begin_call(version: &LoadedVersion, tools: &[Tool], call: &Call) -> BeginCall
             None => call_digest(&call.undefined_tool(), arguments),
         }
     });
-    BeginCall {
-        call_id: call.call_id.clone(),
-        digest: digest(&["call-bytes-1", label, &call.tool, &call.arguments_text, &timeout]),
-        identity,
-    }
+    let bytes = ["call-bytes-1", label, &call.tool, &call.arguments_text, &timeout];
+    let digest = match (&call.server_label, user) {
+        (Some(_), Some(user)) => digest(&[&bytes[..], &["as", user]].concat()),
+        (None, _) | (_, None) => digest(&bytes),
+    };
+    BeginCall { call_id: call.call_id.clone(), digest, identity }
 }
 
 /// Definitions of the caller's list that the conversation meets with these calls.

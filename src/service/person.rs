@@ -1,7 +1,7 @@
 //! Who decides: a person's name, and what that person writes.
 
+use super::names::may_be_a_person;
 use super::{Code, Refusal};
-use crate::decide::text::needs_escape;
 use crate::store::{Token, TokenKind};
 
 /// Bytes of a person's name.
@@ -32,8 +32,8 @@ pub(super) fn decider(token: &Token, given: Option<&str>) -> Result<String, Refu
         (TokenKind::Gateway { decide: true }, Some(name)) if is_name(name) => Ok(name.to_owned()),
         (TokenKind::Gateway { decide: true }, Some(_)) => {
             let text = format!(
-                "A person's name has 1 to {MAX_NAME} bytes of visible text and no colon, which \
-                 would name a machine."
+                "A person's name has 1 to {MAX_NAME} bytes of visible text, no space around it, no \
+                 colon nor what looks like one, and cannot be taken for the automatic approver's."
             );
             Err(Refusal::invalid(PARAM, text))
         }
@@ -54,12 +54,8 @@ pub(super) fn decider(token: &Token, given: Option<&str>) -> Result<String, Refu
     }
 }
 
-/// A person's name: visible, not blank, bounded, and without the colon that marks machines.
 fn is_name(name: &str) -> bool {
-    name.len() <= MAX_NAME
-        && !name.trim().is_empty()
-        && !name.contains(':')
-        && !name.chars().any(needs_escape)
+    name.len() <= MAX_NAME && may_be_a_person(name)
 }
 
 /// Checks what a person wrote.

@@ -19,7 +19,7 @@ pub struct Refusal {
 /// Kinds of refusals by their HTTP status, as the Agent Approval Protocol names them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Type {
-    /// 400, 405, 408, 411, 413, 415, 422, 431.
+    /// 400, 405, 408, 413, 414, 415, 422, 431.
     InvalidRequest,
     /// 401.
     Authentication,
@@ -152,6 +152,10 @@ codes! {
     RequestTimeout = "request_timeout", 408;
     /// The body is larger than the limit.
     BodyTooLarge = "body_too_large", 413;
+    /// The path with its parameters is longer than the limit.
+    UriTooLong = "uri_too_long", 414;
+    /// The header has more fields, or more bytes, than the limits.
+    HeaderTooLarge = "header_too_large", 431;
     /// The body is not `application/json`.
     UnsupportedMediaType = "unsupported_media_type", 415;
     /// The receiver did not answer the challenge.

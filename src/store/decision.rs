@@ -144,6 +144,8 @@ pub enum Claimed {
     AlreadyClaimed(Box<Approval>),
     /// It had to start earlier.
     Expired(Box<Approval>),
+    /// Its conversation was deleted before anybody claimed it.
+    ConversationDeleted(Box<Approval>),
     /// It is not approved.
     NotApproved(Box<Approval>),
     /// The organisation has no such approval.

@@ -201,8 +201,9 @@ pub trait Store: Send + Sync {
     ) -> Answer<'a, Vec<Conversation>>;
 
     /// Deletes the conversations of that id on all surfaces, with their grants and pinned
-    /// definitions, and cancels what is pending; begun requests can no longer be recorded. Returns
-    /// the cancelled approvals, or `None` when there was nothing to delete.
+    /// definitions, and cancels what is pending; begun requests can no longer be recorded, and what
+    /// was approved and not claimed can no longer be. Returns the cancelled approvals, none of them
+    /// for what was deleted before; `None` when there never was a conversation of that id.
     fn delete_conversation<'a>(
         &'a self,
         organisation: &'a str,

@@ -189,6 +189,16 @@ async fn lists_are_of_a_status_and_an_agent() {
     let rest = ids(&format!("list --json --status all --limit 1 --cursor {cursor}")).await;
     assert_eq!(rest, [rejected.as_str()]);
     assert_eq!(desk.run("list --status cancelled").await.output, "nothing\n");
+    // A word that no approval has is refused here: nobody is asked.
+    let nobody = run({
+        let mut command = desk.command("list --status foo");
+        command.env("APPROVER_URL", "http://127.0.0.1:1");
+        command
+    })
+    .await;
+    assert_eq!(nobody.code, Some(2));
+    let words = "pending, approved, rejected, cancelled, expired, all";
+    assert!(nobody.errors.contains(words), "{}", nobody.errors);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

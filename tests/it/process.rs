@@ -275,6 +275,10 @@ fn nothing_that_was_planted_moves_the_terminal() {
     std::fs::write(root.join(named("b.toml")), format!("\"{escaped}\" = 1\nname = 1")).unwrap();
     std::fs::write(root.join(named("b.jsonl")), format!("{{\"{escaped}\":1}}\nprose")).unwrap();
     std::fs::write(root.join(named("b.json")), format!("{{\"{escaped}\":\"{escaped}\"}}")).unwrap();
+    let policy =
+        format!("{{\"policy\":{{\"version\":1,\"tools\":{{\"{escaped}\":\"{escaped}\"}}}}}}");
+    std::fs::write(root.join(named("c.json")), format!("{{\"agent\":{policy}}}")).unwrap();
+    std::fs::write(root.join(named("d.json")), policy).unwrap();
     for (arguments, file) in [
         ("eval", named("b.toml")),
         ("eval", named("b.jsonl")),
@@ -284,7 +288,7 @@ fn nothing_that_was_planted_moves_the_terminal() {
         ("eval missed.toml --judge", format!("recorded:{}", named("missing"))),
         ("eval missed.toml --save", named("b.json")),
         ("eval missed.toml --save", named("no/where")),
-        ("judge", named("b.json")),
+        ("judge", named("c.json")),
         ("judge", named("missing")),
         ("policy check", named("missing")),
         ("policy show", named("missing")),
@@ -294,7 +298,7 @@ fn nothing_that_was_planted_moves_the_terminal() {
         let shown = approver(root, arguments).arg(&file).output().unwrap();
         check_clean(arguments, &shown, 2);
     }
-    let shown = approver(root, "policy check").arg(named("b.json")).output().unwrap();
+    let shown = approver(root, "policy check").arg(named("d.json")).output().unwrap();
     check_clean("policy check", &shown, 1);
 }
 

@@ -12,7 +12,7 @@ use uuid::Uuid;
 use super::{Id, Key, Provisioner};
 use crate::decide::digest;
 use crate::decide::json::Json;
-use crate::decide::walk::{Members, duplicates};
+use crate::decide::walk::{Members, duplicates_of_request};
 use crate::http::Doors;
 use crate::http::body::{Answer, JsonText, invalid};
 use crate::service::aap::check_url;
@@ -107,7 +107,7 @@ impl Asked {
     fn read(service: &Service, text: &JsonText, operation: &str) -> Result<Self, Refusal> {
         let value = text.read()?;
         let mut problems = Vec::new();
-        duplicates("$", &value, &mut problems);
+        duplicates_of_request("$", &value, &mut problems);
         let mut other_type = false;
         let asked = Members::new("$", &value, &mut problems).map(|mut members| {
             let name = members.string("instance_name");

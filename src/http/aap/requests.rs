@@ -10,7 +10,6 @@ use axum::routing::{get, post};
 
 use super::wire::ApprovalRequest;
 use super::{Id, Key, OfInstance};
-use crate::decide::walk::quoted;
 use crate::host::aap::{self, Submission, parse_duration};
 use crate::http::Doors;
 use crate::http::body::{Answer, JsonText, invalid};
@@ -82,10 +81,8 @@ fn wait(uri: &Uri) -> Result<Option<Duration>, Refusal> {
         if found.is_some() {
             return Err(Refusal::invalid("wait", "The parameter stands twice."));
         }
-        let seconds = parse_duration(&value).ok_or_else(|| {
-            let text = format!("Expected a duration such as `30s`, found {}.", quoted(&value));
-            Refusal::invalid("wait", text)
-        })?;
+        let seconds = parse_duration(&value)
+            .ok_or_else(|| Refusal::invalid("wait", "Expected a duration such as `30s`."))?;
         found = Some(Duration::from_secs(seconds));
     }
     Ok(found)
@@ -120,10 +117,8 @@ async fn outcome(
         let succeeded = match status {
             Some("succeeded") => Some(true),
             Some("failed") => Some(false),
-            Some(other) => {
-                let found = quoted(other);
-                let text = format!("expected `succeeded` or `failed`, found {found}");
-                members.report("status", text);
+            Some(_) => {
+                members.report("status", "expected `succeeded` or `failed`");
                 None
             }
             None => None,

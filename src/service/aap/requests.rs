@@ -315,7 +315,7 @@ impl Service {
                 let text = "Another key has the permission to run the call.";
                 Err(Refusal::new(Code::AlreadyConsumed, text))
             }
-            Claimed::Expired(_) => {
+            Claimed::Expired(_) | Claimed::ConversationDeleted(_) => {
                 let text = "The call had to start before the decision's `expires_at`.";
                 Err(Refusal::new(Code::ApprovalExpired, text))
             }

@@ -26,7 +26,7 @@ impl Service {
     ) -> Result<Option<Judgement>, Refusal> {
         let ToJudge { ticket, mode, known, mut state, .. } = begun;
         state.sandbox.enabled = self.sandbox_enabled;
-        state.automatic_approval = self.automatic_approval.and(state.automatic_approval);
+        state.automatic_approval = state.automatic_approval.and(self.automatic_approval);
         let mode = work.stricter.as_ref().map_or(mode, |stricter| stricter.apply(mode, &mut state));
         let replayed = known.iter().any(Option::is_some);
         let own: Vec<Call> = work

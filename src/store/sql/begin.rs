@@ -131,7 +131,7 @@ impl Begin {
             return Ok(answer);
         }
         if deleted {
-            return Ok(Err(Begun::ConversationDeleted));
+            return self.replay_deleted(sql, taken, &fresh).await.map(Err);
         }
         // A paused turn's mode stays, whatever is on offer since.
         let inherited = self.mode == ModeChoice::Unsaid && self.continues.is_some();
@@ -198,6 +198,30 @@ impl Begin {
             reserved: self.reserve,
         };
         ToJudge { ticket, mode, known, state, taken_over }
+    }
+
+    /// In a deleted conversation nothing begins, and what was recorded is still told. The new key is
+    /// not kept: nothing of a refusal is.
+    async fn replay_deleted(
+        &self,
+        sql: &mut dyn Sql,
+        taken: Taken,
+        fresh: &[bool],
+    ) -> Result<Begun, StoreError> {
+        if fresh.contains(&true) {
+            return Ok(Begun::ConversationDeleted);
+        }
+        let mut calls = Vec::with_capacity(self.calls.len());
+        for call in &self.calls {
+            let earlier = self.earlier(sql, call).await?;
+            let earlier = earlier.ok_or(StoreError::Unreadable { what: "call" })?;
+            if earlier.digest != call.digest {
+                return Ok(Begun::CallConflict { call_id: call.call_id.clone() });
+            }
+            let Some(outcome) = earlier.outcome else { return Ok(Begun::ConversationDeleted) };
+            calls.push(self.recorded_call(sql, call, outcome).await?);
+        }
+        Ok(Begun::Replayed { mode: taken.mode, calls })
     }
 
     /// The key is there: a conflict, a replay, somebody at work, or nobody any more.

@@ -79,16 +79,22 @@ impl Operation for DeleteConversation {
         let Self { organisation, id, now } = self;
         let found = sql
             .rows(statement!(
-                "SELECT surface FROM conversations \
-                 WHERE organisation = $1 AND id = $2 AND deleted_at IS NULL ORDER BY surface",
+                "SELECT surface, deleted_at FROM conversations \
+                 WHERE organisation = $1 AND id = $2 ORDER BY surface",
                 organisation,
                 id,
             ))
             .await?;
+        if found.is_empty() {
+            return Ok(End::Undo(None));
+        }
         let mut deleted = false;
         let mut cancelled = Vec::new();
         for mut row in found {
             let surface = row.text("surface")?;
+            if row.optional_time("time of deletion")?.is_some() {
+                continue;
+            }
             // A request that is being recorded is waited for: the statements after that one see
             // what it recorded.
             let mut answers = sql
@@ -159,7 +165,7 @@ impl Operation for DeleteConversation {
                 cancelled.push(approval);
             }
         }
-        Ok(if deleted { End::Keep(Some(cancelled)) } else { End::Undo(None) })
+        Ok(if deleted { End::Keep(Some(cancelled)) } else { End::Undo(Some(cancelled)) })
     }
 }
 

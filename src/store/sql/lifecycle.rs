@@ -7,7 +7,7 @@ use super::rows::{self, approval_columns};
 use super::{End, Operation, Sql, instances, notifications, statement};
 use crate::decide::request::Door;
 use crate::store::{
-    Approval, Cancel, Cancelled, ClaimApproval, Claimed, ReportExecution, Reported, Status,
+    Approval, Cancel, Cancelled, ClaimApproval, Claimed, Facts, ReportExecution, Reported, Status,
     StoreError, Timestamp,
 };
 
@@ -23,7 +23,12 @@ impl Operation for ClaimApproval {
                         "UPDATE approvals SET claim_caller = $3, claim_key = $4, \
                          claimed_at = $5, revision = revision + 1 \
                          WHERE organisation = $1 AND id = $2 AND status = 'approved' \
-                         AND claim_key IS NULL AND start_by > $5 RETURNING ",
+                         AND claim_key IS NULL AND start_by > $5 \
+                         AND NOT EXISTS (SELECT 1 FROM conversations AS gone \
+                         WHERE gone.organisation = approvals.organisation \
+                         AND gone.surface = approvals.surface \
+                         AND gone.id = approvals.conversation \
+                         AND gone.deleted_at IS NOT NULL) RETURNING ",
                         approval_columns!()
                     ),
                     &self.organisation,
@@ -46,9 +51,23 @@ impl Operation for ClaimApproval {
         }
         let Some(row) = next() else { return Ok(End::Undo(Claimed::NotFound)) };
         let approval = Box::new(rows::approval(row)?);
+        let Facts { organisation, surface, conversation, .. } = &approval.facts;
+        let gone = sql
+            .row(statement!(
+                "SELECT id FROM conversations WHERE organisation = $1 AND surface = $2 \
+                 AND id = $3 AND deleted_at IS NOT NULL",
+                organisation,
+                surface,
+                conversation,
+            ))
+            .await?
+            .is_some();
         Ok(End::Undo(match &approval.claim {
             Some(claim) if claim.claimant == self.claimant => Claimed::Released(approval),
             Some(_) => Claimed::AlreadyClaimed(approval),
+            None if approval.status == Status::Approved && gone => {
+                Claimed::ConversationDeleted(approval)
+            }
             None if approval.status == Status::Approved => Claimed::Expired(approval),
             None => Claimed::NotApproved(approval),
         }))

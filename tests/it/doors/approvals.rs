@@ -176,9 +176,14 @@ async fn pages_are_newest_first(world: World) {
         let page = world.get(&format!("{base}?status={status}"), &ana).await.expect(200);
         page["approvals"].as_array().unwrap().len()
     };
-    for (status, count) in
-        [("pending", 5), ("rejected", 1), ("approved", 0), ("cancelled", 0), ("expired", 0)]
-    {
+    for (status, count) in [
+        ("pending", 5),
+        ("rejected", 1),
+        ("approved", 0),
+        ("cancelled", 0),
+        ("expired", 0),
+        ("all", 6),
+    ] {
         assert_eq!(of_status(status).await, count, "{status}");
     }
     // A connector's call names its server.

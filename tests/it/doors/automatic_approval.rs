@@ -1,5 +1,6 @@
 //! The switch of automatic approval.
 
+use approver::decide::verdict::JudgeFailure;
 use approver::store::TokenKind;
 use serde_json::{Value, json};
 
@@ -40,6 +41,19 @@ async fn an_admin_switches_it_for_all_or_for_one_agent(world: World) {
     assert_eq!(world.get(PATH, &admin).await.expect(200), on);
 }
 
+/// Where several things keep it off, a person's switch is named: it is what a person can move, and
+/// nobody looks for a judge that would not be asked.
+async fn a_switch_is_the_reason_before_a_missing_judge(world: World) {
+    let admin = world.token("root", TokenKind::Admin).await;
+    let world =
+        world.with_parts(|parts| parts.automatic_approval = Err(JudgeFailure::NotConfigured)).await;
+    let answer = world.get(PATH, &admin).await.expect(200);
+    assert_eq!((&answer["enabled"], &answer["reason"]), (&json!(true), &json!("not_configured")));
+    let answer = world.put(PATH, &admin, &json!({"enabled": false})).await.expect(200);
+    assert_eq!((&answer["enabled"], &answer["reason"]), (&json!(false), &json!("switched_off")));
+    assert_eq!(world.get(PATH, &admin).await.expect(200), answer);
+}
+
 async fn it_is_an_admins_and_the_organisations_own(world: World) {
     let admin = world.token("root", TokenKind::Admin).await;
     let stranger = world.token_of("oak", "root", TokenKind::Admin).await;
@@ -66,5 +80,6 @@ async fn it_is_an_admins_and_the_organisations_own(world: World) {
 
 on_both_stores!(
     an_admin_switches_it_for_all_or_for_one_agent,
+    a_switch_is_the_reason_before_a_missing_judge,
     it_is_an_admins_and_the_organisations_own,
 );

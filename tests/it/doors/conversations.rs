@@ -40,11 +40,55 @@ async fn deleting_cancels_what_is_pending(world: World) {
         assert_eq!(approval.map(|approval| approval.status), Some(status), "the record stays");
     }
     assert_eq!(world.get(CONVERSATION, &token).await.error(404), "not_found");
-    assert_eq!(world.delete(CONVERSATION, &token).await.error(404), "not_found");
-    // What was recorded before is still answered, as it stands now.
-    let again = world.judge_calls(&token, "k1", &body).await.expect(200);
-    assert_eq!(again["replayed"], true);
-    assert_eq!(again["results"][1]["outcome"], "cancelled");
+    // Once more is no error, and there is nothing left to cancel.
+    let again = world.delete(CONVERSATION, &token).await.expect(200);
+    assert_eq!(again, json!({"id": "conv_1", "deleted": true, "cancelled": []}));
+    assert_eq!(world.delete("/v1/conversations/none", &token).await.error(404), "not_found");
+    // What was recorded before is still answered, as it stands now, under any key.
+    for key in ["k1", "k2", "k2"] {
+        let again = world.judge_calls(&token, key, &body).await.expect(200);
+        assert_eq!(again["replayed"], true);
+        assert_eq!(again["results"][0]["outcome"], "approved");
+        assert_eq!(again["results"][1]["outcome"], "cancelled");
+    }
+    // Nothing new is judged, not even beside what is known; and other bytes are other bytes.
+    let more = request(&[note("c1"), call("c3", "find", "{}")]);
+    let refused = world.judge_calls(&token, "k3", &more).await;
+    assert_eq!(refused.error(409), "conversation_deleted");
+    let other = request(&[call("c1", "note_add", "{}")]);
+    assert_eq!(world.judge_calls(&token, "k4", &other).await.error(409), "call_conflict");
+    // A replay leaves no trace: the mode that it named is not stored.
+    let found = world.store.conversation(ORGANISATION, "responses", "conv_1").await.unwrap();
+    assert_eq!(found.unwrap().mode, None);
+}
+
+/// A person approved, and the conversation went before the call began.
+async fn what_was_approved_in_it_is_not_released(world: World) {
+    let token = world.gateway().await;
+    let operator = world.token("ana", TokenKind::Operator).await;
+    let mut orders = call("c3", "orders_create", "{}");
+    orders["server_label"] = json!("erp");
+    let body = request(&[call("c1", "wipe", "{}"), call("c2", "wipe", "{\"a\":1}"), orders]);
+    let answer = world.judge_calls(&token, "k1", &body).await.expect(200);
+    let ids = [0, 1, 2].map(|index| approval_id(&answer["results"][index]));
+    for id in &ids {
+        let path = format!("/v1/approvals/{id}");
+        let hmac = world.get(&path, &operator).await.expect(200)["hmac"].clone();
+        let approve = json!({"decision": "approve", "hmac": hmac});
+        world.post(&format!("{path}/decision"), &operator, &approve).await.expect(200);
+    }
+    let claim = |id: &str| format!("/v1/approvals/{id}/claim");
+    let claimed = world.post_once(&claim(&ids[0]), &token, "r1", &json!({})).await.expect(200);
+    world.delete(CONVERSATION, &token).await.expect(200);
+    for id in &ids[1..] {
+        let reply = world.post_once(&claim(id), &token, "r2", &json!({})).await;
+        assert_eq!(reply.error(409), "conversation_deleted");
+    }
+    // Whoever has the permission keeps it, and may say how the call ran.
+    let again = world.post_once(&claim(&ids[0]), &token, "r1", &json!({})).await.expect(200);
+    assert_eq!(again, claimed);
+    let report = format!("/v1/approvals/{}/execution", ids[0]);
+    world.post(&report, &token, &json!({"status": "OK"})).await.expect(200);
 }
 
 /// It is deleted while the judge thinks: nothing of it is recorded, and nothing runs.
@@ -88,6 +132,7 @@ async fn others_may_not(world: World) {
 on_both_stores!(
     a_conversation_shows_its_surfaces,
     deleting_cancels_what_is_pending,
+    what_was_approved_in_it_is_not_released,
     what_is_being_judged_in_it_is_dropped,
     others_may_not,
 );

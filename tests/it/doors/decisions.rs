@@ -66,6 +66,9 @@ async fn who_may_decide(world: World) {
         (&gateway, with(json!(" "))),
         (&gateway, with(json!(""))),
         (&gateway, with(json!("a\u{202e}b"))),
+        (&gateway, with(json!("ａｕｔｏ：ａｐｐｒｏｖｅｒ"))),
+        (&gateway, with(json!("аuto∶approver"))),
+        (&gateway, with(json!("Auto Approver"))),
         (&gateway, with(json!("a".repeat(257)))),
         (&gateway, with(json!(7))),
     ] {

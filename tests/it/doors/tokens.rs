@@ -52,6 +52,8 @@ async fn each_kind_has_what_belongs_to_it(world: World) {
         (json!({"kind": "operator"}), "$.name"),
         (json!({"name": "auto:approver", "kind": "operator"}), "$.name"),
         (json!({"name": "a\u{202e}b", "kind": "operator"}), "$.name"),
+        (json!({"name": "ａuto：approver", "kind": "operator"}), "$.name"),
+        (json!({"name": "auto-approver", "kind": "admin"}), "$.name"),
         (json!({"name": "x", "kind": "instance"}), "$.kind"),
         (json!({"name": "x", "kind": "root"}), "$.kind"),
         (json!({"name": "x", "kind": "operator", "decide": true}), "$.decide"),

@@ -102,29 +102,27 @@ impl World {
         Self { reopen: self.reopen.clone(), ..Self::with(store, judge, clock, timing).await }
     }
 
+    /// Another service on the same store, with the same clock and judge, and with parts of its own.
+    pub(crate) async fn with_parts(&self, change: impl FnOnce(&mut Parts)) -> Self {
+        let (judge, clock) = (Arc::clone(&self.judge), Arc::clone(&self.clock));
+        let mut parts = parts(Arc::clone(&self.store), &judge, &clock, Timing::default());
+        change(&mut parts);
+        Self { reopen: self.reopen.clone(), ..Self::of(parts, judge, clock).await }
+    }
+
     async fn with(
         store: Arc<dyn Store>,
         judge: Arc<Script>,
         clock: Arc<AtomicU64>,
         timing: Timing,
     ) -> Self {
-        let asked = Arc::clone(&judge);
-        let scripted = Scripted::function(move |prompt| {
-            // A move may panic or take its time: nothing is held then.
-            asked.0.lock().unwrap_or_else(PoisonError::into_inner)(&prompt.user)
-        });
-        let ticking = Arc::clone(&clock);
-        let now = move || UNIX_EPOCH + Duration::from_millis(ticking.load(Ordering::SeqCst));
-        let service = Arc::new(Service::new(Parts {
-            store: Arc::clone(&store),
-            approver: Approver::new(Arc::new(scripted), Settings::default(), timing),
-            automatic_approval: Ok(()),
-            sandbox_enabled: true,
-            keys: KeyRing::new(&[("k1".to_owned(), [7; 32])]).unwrap(),
-            limits: Limits::default(),
-            allow_loopback_webhooks: true,
-            clock: Clock::of(now),
-        }));
+        let parts = parts(store, &judge, &clock, timing);
+        Self::of(parts, judge, clock).await
+    }
+
+    async fn of(parts: Parts, judge: Arc<Script>, clock: Arc<AtomicU64>) -> Self {
+        let store = Arc::clone(&parts.store);
+        let service = Arc::new(Service::new(parts));
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let doors = router(Doors { service: Arc::clone(&service), settings: Arc::default() });
@@ -234,5 +232,31 @@ impl World {
     ) -> Reply {
         let headers = [("Idempotency-Key", key)];
         self.send(Method::POST, path, Some(token), &headers, Some(body.to_string())).await
+    }
+}
+
+/// What every service of a test is made of.
+fn parts(
+    store: Arc<dyn Store>,
+    judge: &Arc<Script>,
+    clock: &Arc<AtomicU64>,
+    timing: Timing,
+) -> Parts {
+    let asked = Arc::clone(judge);
+    let scripted = Scripted::function(move |prompt| {
+        // A move may panic or take its time: nothing is held then.
+        asked.0.lock().unwrap_or_else(PoisonError::into_inner)(&prompt.user)
+    });
+    let ticking = Arc::clone(clock);
+    let now = move || UNIX_EPOCH + Duration::from_millis(ticking.load(Ordering::SeqCst));
+    Parts {
+        store,
+        approver: Approver::new(Arc::new(scripted), Settings::default(), timing),
+        automatic_approval: Ok(()),
+        sandbox_enabled: true,
+        keys: KeyRing::new(&[("k1".to_owned(), [7; 32])]).unwrap(),
+        limits: Limits::default(),
+        allow_loopback_webhooks: true,
+        clock: Clock::of(now),
     }
 }

@@ -25,7 +25,7 @@ const REQUESTS: &str = "/aap/v1/requests";
 const INSTANCES: &str = "/aap/v1/instances";
 
 /// An instance of version 7 of `erp`, which allows reads, blocks `purge`, and lets the rest wait.
-struct Asking<'w> {
+pub(super) struct Asking<'w> {
     world: &'w World,
     id: String,
     token: String,
@@ -70,7 +70,7 @@ async fn provision<'w>(world: &'w World, provisioner: &str, key: &str) -> Asking
     Asking { world, id: text(&made["instance"]["id"]), token: text(&made["credential"]["token"]) }
 }
 
-async fn asking(world: &World) -> Asking<'_> {
+pub(super) async fn asking(world: &World) -> Asking<'_> {
     let provisioner = provisioner(world).await;
     provision(world, &provisioner, "k").await
 }
@@ -88,6 +88,12 @@ fn note() -> Value {
 impl Asking<'_> {
     async fn submit(&self, key: &str, body: &Value) -> Reply {
         self.world.post_once(REQUESTS, &self.token, key, body).await
+    }
+
+    /// A submission whose text is anything.
+    pub(super) async fn send(&self, body: String) -> Reply {
+        let headers = [("Idempotency-Key", "k")];
+        self.world.send(Method::POST, REQUESTS, Some(&self.token), &headers, Some(body)).await
     }
 
     /// A new request.

@@ -95,6 +95,9 @@ async fn a_malformed_body_names_each_place(world: World) {
     let twice = text.replacen("{\"agent\"", "{\"version\":\"1\",\"agent\"", 1);
     assert_ne!(twice, text);
     refused(send(&twice).await, 400, "invalid_request", Some("$.version"));
+    // Whoever it runs for cannot be shown as what decides.
+    let machine = text.replacen("usr_81", "ａuto：approver", 1);
+    refused(send(&machine).await, 400, "invalid_request", Some("$.user"));
     let reply = send(&text).await;
     assert_eq!(reply.status, 200, "the key is free: {}", reply.text);
 }

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use super::super::broken::Broken;
 use super::super::on_both_stores;
 use super::super::world::{ORGANISATION, World};
-use super::{APPROVES, PATH, approval_id, call, note, only, outcomes, request};
+use super::{APPROVES, NOTE, PATH, approval_id, call, note, only, outcomes, request};
 
 /// The judge approves after a while; how often it was asked.
 fn slow_judge(world: &World, pause: Duration) -> Arc<AtomicUsize> {
@@ -75,6 +75,28 @@ async fn the_same_calls_under_another_key_are_a_replay(world: World) {
     let again = world.judge_calls(&token, "k3", &request(&calls)).await.expect(200);
     assert_eq!(again["results"], mixed["results"]);
     assert_eq!(asked.load(SeqCst), 2);
+}
+
+/// A connector's call runs as the member whose turn it is: for another it is another call.
+async fn a_connectors_call_of_another_member_is_another_call(world: World) {
+    let token = world.gateway().await;
+    let mut orders = call("c1", "orders_create", NOTE);
+    orders["server_label"] = json!("erp");
+    let body = request(&[orders]);
+    let first = world.judge_calls(&token, "k1", &body).await.expect(200);
+    let mut other = body.clone();
+    other["user"] = json!("usr_82");
+    let reply = world.judge_calls(&token, "k2", &other).await;
+    assert_eq!(reply.json["error"]["param"], "$.calls[0]");
+    assert_eq!(reply.error(409), "call_conflict");
+    assert_eq!(world.judge_calls(&token, "k1", &other).await.error(409), "idempotency_conflict");
+    let again = world.judge_calls(&token, "k3", &body).await.expect(200);
+    assert_eq!((&again["replayed"], &again["results"]), (&json!(true), &first["results"]));
+    // The agent's own tools run as the agent, whoever the turn is for.
+    world.judge_calls(&token, "k4", &request(&[note("c2")])).await.expect(200);
+    let mut other = request(&[note("c2")]);
+    other["user"] = json!("usr_82");
+    assert_eq!(world.judge_calls(&token, "k5", &other).await.expect(200)["replayed"], true);
 }
 
 async fn the_same_write_twice_in_a_turn_waits(world: World) {
@@ -219,6 +241,7 @@ async fn a_lost_answer_of_the_store_is_found_again(world: World) {
 on_both_stores!(
     a_repeat_is_a_replay_in_any_notation,
     the_same_calls_under_another_key_are_a_replay,
+    a_connectors_call_of_another_member_is_another_call,
     the_same_write_twice_in_a_turn_waits,
     duplicates_at_the_same_time_ask_once,
     a_caller_who_hangs_up_loses_nothing,
