@@ -7,7 +7,8 @@ use approver::decide::request::Door;
 use approver::store::{
     BeginChange, Begun, ChangeBegun, ChangeOperation, ChangeTicket, Claimed, CreateInstance,
     Decided, Delivery, Instance, InstanceCreated, InstanceDeleted, InstanceToken, InstanceUpdated,
-    NewToken, Recorded, Reported, Sealed, SetInstance, Status, Token, TokenKind, UpdateInstance,
+    NewOutcome, NewToken, Record, Recorded, Reported, Reserved, Sealed, SetInstance, Status,
+    ToJudge, Token, TokenKind, UpdateInstance,
 };
 
 use super::lifecycle::{claim, report};
@@ -286,7 +287,7 @@ pub(super) async fn an_instances_escalations_count_by_time(world: World) {
         begin.instance = Some(instance.to_owned());
         // Another conversation every time.
         begin.conversation = key.to_owned();
-        begin.escalations_after = Some(at(after));
+        begin.instance_after = Some(at(after));
         let judged = world.judge(begin).await;
         let escalations = judged.state.escalations;
         let outcome = through(world.pending(&judged, key, &format!("ap-{key}")), instance);
@@ -305,4 +306,51 @@ pub(super) async fn an_instances_escalations_count_by_time(world: World) {
     world.decided(world.decision("ap-k1", approve())).await;
     assert_eq!(counted("i1", "k5", 9).await, 3);
     assert_eq!(counted("i1", "k6", 10).await, 0);
+}
+
+pub(super) async fn an_instances_calls_count_by_time(world: World) {
+    provisioned(&world, "i1", None).await;
+    provisioned(&world, "i2", None).await;
+    let reserve = Reserved { judged: 1, sandbox_calls: 0, sandbox_seconds: 0 };
+    let begin = |instance: &str, key: &str, after: Option<u64>, seconds: u64| {
+        let mut begin = world.request(key, &[key]);
+        begin.door = Door::Aap;
+        begin.instance = Some(instance.to_owned());
+        // Another conversation and turn every time.
+        begin.conversation = key.to_owned();
+        begin.turn = key.to_owned();
+        begin.reserve = reserve;
+        begin.instance_after = after.map(at);
+        begin.now = at(seconds);
+        begin
+    };
+    let met = |judged: &ToJudge| {
+        let mut writes = judged.state.turn_writes.clone();
+        writes.sort();
+        (judged.state.judged_in_turn, writes)
+    };
+    let record = async |judged: &ToJudge, outcome: NewOutcome, used: Reserved| {
+        let ticket = judged.ticket.clone();
+        let calls = vec![through(outcome, "i1")];
+        let record = Record { ticket, calls, used, escalations: 0, now: at(10) };
+        assert_eq!(world.store.record(record).await.unwrap(), Recorded::Done);
+    };
+    let first = world.judge(begin("i1", "k1", Some(0), 10)).await;
+    assert_eq!(met(&first), (0, vec![]));
+    // What is being judged counts already, for this instance alone.
+    let second = world.judge(begin("i1", "k2", Some(0), 10)).await;
+    assert_eq!(met(&second), (1, vec!["write of k1".to_owned()]));
+    assert_eq!(met(&world.judge(begin("i2", "k3", Some(0), 10)).await), (0, vec![]));
+    // Nobody was asked about the one; the other may be repeated once a person said no.
+    record(&first, world.pending(&first, "k1", "ap-k1"), Reserved::default()).await;
+    record(&second, world.approved(&second, "k2", "ap-k2"), reserve).await;
+    let both = vec!["write of k1".to_owned(), "write of k2".to_owned()];
+    assert_eq!(met(&world.judge(begin("i1", "k4", Some(0), 10)).await), (1, both));
+    world.decided(world.decision("ap-k1", approver::store::PersonVerdict::Reject)).await;
+    let left = vec!["write of k2".to_owned(), "write of k4".to_owned()];
+    assert_eq!(met(&world.judge(begin("i1", "k5", Some(0), 11)).await), (2, left));
+    // What came before the time does not count, and with turns that count nothing of it does.
+    let left = vec!["write of k5".to_owned()];
+    assert_eq!(met(&world.judge(begin("i1", "k6", Some(10), 12)).await), (1, left));
+    assert_eq!(met(&world.judge(begin("i1", "k7", None, 12)).await), (0, vec![]));
 }

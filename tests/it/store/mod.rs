@@ -94,7 +94,8 @@ conformance! {
         an_instance_changes_under_a_key_of_its_own,
         deleting_an_instance_ends_what_it_may_do,
         what_a_machine_approved_for_an_instance_is_claimed_first,
-        an_instances_escalations_count_by_time;
+        an_instances_escalations_count_by_time,
+        an_instances_calls_count_by_time;
     notifications:
         whatever_ends_a_request_is_told_once,
         a_deleted_conversations_requests_are_told,

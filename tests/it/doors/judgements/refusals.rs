@@ -224,7 +224,7 @@ async fn what_is_still_being_judged_is_asked_for_again_later(world: World) {
         }],
         tools: Vec::new(),
         reserve: Reserved::default(),
-        escalations_after: None,
+        instance_after: None,
         now: world.now(),
         lease: Duration::from_secs(60),
     };
