@@ -129,12 +129,16 @@ impl Service {
         }
     }
 
-    /// An approval that a gateway may run, report or cancel. An instance of the approval protocol
+    /// An approval that a gateway may decide, run, report or cancel. An instance of the approval protocol
     /// does all that with its own requests, and nobody else does.
     ///
     /// # Errors
     /// 404, or the store fails.
-    async fn gateways_own(&self, organisation: &str, id: &str) -> Result<Approval, Refusal> {
+    pub(super) async fn gateways_own(
+        &self,
+        organisation: &str,
+        id: &str,
+    ) -> Result<Approval, Refusal> {
         let approval = self.current(organisation, id).await?;
         match approval.facts.door {
             Door::Aap => Err(Refusal::not_found("approval")),
