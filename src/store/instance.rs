@@ -186,8 +186,41 @@ pub struct SetInstance {
     pub mode: Option<Option<Mode>>,
     /// Whether its context counts.
     pub trusted_context: Option<bool>,
+    /// Who sets it.
+    pub by: String,
     /// Now.
     pub now: Timestamp,
+}
+
+/// An instance that was set.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct InstanceSet {
+    /// The instance as it now stands.
+    pub instance: Instance,
+    /// What changed, as it was recorded; `None` when it stood like this before.
+    pub change: Option<SettingsChange>,
+}
+
+/// A recorded change of what an operator sets on an instance.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SettingsChange {
+    /// Who changed it.
+    pub by: String,
+    /// When.
+    pub at: Timestamp,
+    /// What stood before.
+    pub before: InstanceSettings,
+    /// What stood from then on.
+    pub after: InstanceSettings,
+}
+
+/// What an operator sets on an instance.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct InstanceSettings {
+    /// Its mode; the version's default where there is none.
+    pub mode: Option<Mode>,
+    /// Whether its context counts.
+    pub trusted_context: bool,
 }
 
 /// What became of a deletion.

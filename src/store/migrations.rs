@@ -11,7 +11,7 @@ pub(super) struct Migration {
 pub(super) const MIGRATIONS: [Migration; 3] = [
     Migration { version: 1, text: include_str!("migrations/0001_start.sql") },
     Migration { version: 2, text: include_str!("migrations/0002_instances.sql") },
-    Migration { version: 3, text: include_str!("migrations/0003_instance_calls.sql") },
+    Migration { version: 3, text: include_str!("migrations/0003_instance_records.sql") },
 ];
 
 /// The version of this program.

@@ -8,8 +8,8 @@ use crate::decide::digest;
 use crate::decide::policy::Mode;
 use crate::store::{
     BeginChange, ChangeBegun, ChangeOperation, ChangeTicket, CreateInstance, Delivery, Facts,
-    Instance, InstanceCreated, InstanceDeleted, InstanceToken, InstanceUpdated, Sealed,
-    SetInstance, StoreError, Timestamp, UpdateInstance,
+    Instance, InstanceCreated, InstanceDeleted, InstanceToken, InstanceUpdated, Sealed, StoreError,
+    Timestamp, UpdateInstance,
 };
 
 /// The columns of an instance that [`instance`] reads, in its order.
@@ -20,9 +20,10 @@ macro_rules! instance_columns {
          deleted_at"
     };
 }
+pub(super) use instance_columns;
 
 /// Reads a row of [`instance_columns`].
-fn instance(mut row: Row) -> Result<Instance, StoreError> {
+pub(super) fn instance(mut row: Row) -> Result<Instance, StoreError> {
     let row = &mut row;
     let id = row.text("instance's id")?;
     let organisation = row.text("organisation")?;
@@ -317,31 +318,6 @@ impl Operation for UpdateInstance {
             return Ok(End::Undo(InstanceUpdated::Superseded));
         }
         Ok(End::Keep(InstanceUpdated::Done(Box::new(updated))))
-    }
-}
-
-impl Operation for SetInstance {
-    type Output = Option<Instance>;
-    const DOING: &'static str = "setting an instance's mode or trust";
-
-    async fn run(&self, sql: &mut dyn Sql) -> Result<End<Self::Output>, StoreError> {
-        let row = sql
-            .row(statement!(
-                concat!(
-                    "UPDATE instances SET mode = CASE WHEN $3 = 1 THEN $4 ELSE mode END, \
-                     trusted_context = COALESCE($5, trusted_context), updated_at = $6 \
-                     WHERE organisation = $1 AND id = $2 AND deleted_at IS NULL RETURNING ",
-                    instance_columns!()
-                ),
-                &self.organisation,
-                &self.instance,
-                self.mode.is_some(),
-                self.mode.flatten().map(Mode::as_str),
-                self.trusted_context,
-                self.now,
-            ))
-            .await?;
-        Ok(End::Keep(row.map(instance).transpose()?))
     }
 }
 

@@ -18,6 +18,7 @@ pub(crate) mod judgements;
 mod metrics;
 mod openapi;
 mod polls;
+mod through;
 mod tokens;
 mod turns;
 mod whole;

@@ -6,9 +6,9 @@ use approver::decide::policy::Mode;
 use approver::decide::request::Door;
 use approver::store::{
     BeginChange, Begun, ChangeBegun, ChangeOperation, ChangeTicket, Claimed, CreateInstance,
-    Decided, Delivery, Instance, InstanceCreated, InstanceDeleted, InstanceToken, InstanceUpdated,
-    NewOutcome, NewToken, Record, Recorded, Reported, Reserved, Sealed, SetInstance, Status,
-    ToJudge, Token, TokenKind, UpdateInstance,
+    Decided, Delivery, Instance, InstanceCreated, InstanceDeleted, InstanceSet, InstanceSettings,
+    InstanceToken, InstanceUpdated, NewOutcome, NewToken, Record, Recorded, Reported, Reserved,
+    Sealed, SetInstance, Status, Sweep, ToJudge, Token, TokenKind, UpdateInstance,
 };
 
 use super::lifecycle::{claim, report};
@@ -202,20 +202,60 @@ pub(super) async fn an_instance_changes_under_a_key_of_its_own(world: World) {
             instance: "i1".to_owned(),
             mode,
             trusted_context,
+            by: "root".to_owned(),
             now: at(6),
         };
-        world.store.set_instance(set).await.unwrap()
+        let set = world.store.set_instance(set).await.unwrap();
+        set.map(|InstanceSet { instance, change }| {
+            let settings = |one: InstanceSettings| (one.mode, one.trusted_context);
+            (
+                instance,
+                change.map(|one| (one.by, one.at, settings(one.before), settings(one.after))),
+            )
+        })
     };
+    let by = |before, after| Some(("root".to_owned(), at(6), before, after));
     assert_eq!(set("another", None, Some(true)).await, None);
-    let now = set(ORGANISATION, Some(Some(Mode::Auto)), None).await.unwrap();
+    let (now, change) = set(ORGANISATION, Some(Some(Mode::Auto)), None).await.unwrap();
     assert_eq!((now.mode, now.trusted_context), (Some(Mode::Auto), false));
-    let now = set(ORGANISATION, None, Some(true)).await.unwrap();
+    assert_eq!(change, by((None, false), (Some(Mode::Auto), false)));
+    let (now, change) = set(ORGANISATION, None, Some(true)).await.unwrap();
     assert_eq!((now.mode, now.trusted_context), (Some(Mode::Auto), true));
-    let now = set(ORGANISATION, Some(None), Some(false)).await.unwrap();
+    assert_eq!(change, by((Some(Mode::Auto), false), (Some(Mode::Auto), true)));
+    // Nothing changes, and nothing is recorded.
+    let again = set(ORGANISATION, Some(Some(Mode::Auto)), Some(true)).await;
+    assert_eq!(again, Some((now, None)));
+    let (now, change) = set(ORGANISATION, Some(None), Some(false)).await.unwrap();
     assert_eq!(now, Instance { updated_at: at(6), ..expected });
+    assert_eq!(change, by((Some(Mode::Auto), true), (None, false)));
+    let recorded = world.store.instance_settings(ORGANISATION, "i1").await.unwrap();
+    assert_eq!(recorded.len(), 3);
+    assert_eq!(
+        recorded[1].after,
+        InstanceSettings { mode: Some(Mode::Auto), trusted_context: true }
+    );
+    assert_eq!(recorded[2].before, recorded[1].after);
+    assert!(world.store.instance_settings("another", "i1").await.unwrap().is_empty());
     world.store.delete_instance(ORGANISATION, "i1", at(7)).await.unwrap();
     assert_eq!(set(ORGANISATION, None, Some(true)).await, None);
     assert_eq!(update("k4", Some("late"), None).await, InstanceUpdated::NotFound);
+    // What was recorded outlives the instance, for as long as records are kept.
+    let sweep = async |records_before| {
+        let old = at(0);
+        let sweep = Sweep {
+            inputs_before: old,
+            records_before,
+            keys_before: old,
+            protocol_before: at(8),
+            deliveries_before: old,
+            limit: 100,
+        };
+        world.store.sweep(sweep).await.unwrap();
+        world.store.instance_settings(ORGANISATION, "i1").await.unwrap().len()
+    };
+    assert_eq!(sweep(at(6)).await, 3);
+    assert_eq!(world.store.instance(ORGANISATION, "i1").await.unwrap(), None);
+    assert_eq!(sweep(at(7)).await, 0);
 }
 
 pub(super) async fn deleting_an_instance_ends_what_it_may_do(world: World) {

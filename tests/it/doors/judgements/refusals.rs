@@ -276,11 +276,7 @@ fn nothing_planted_reaches_an_error_or_the_log() {
             let arguments = format!(r#"{{"contact":"C-1042","text":"{PLANTED}"}}"#);
             let mut body = request(&[call("c1", "note_add", &arguments)]);
             body["conversation"]["items"][0]["content"] = json!(PLANTED);
-            let broken = Arc::new(super::super::broken::Broken {
-                inner: Arc::clone(&world.store),
-                failures: usize::MAX.into(),
-                recorded_all_the_same: false,
-            });
+            let broken = super::super::broken::broken(&world.store, usize::MAX, false);
             let failing = world.on(broken, Timing::default()).await;
             let mut replies = vec![failing.judge_calls(&token, "k0", &body).await];
             assert_eq!(replies[0].status, 503, "{}", replies[0].text);
