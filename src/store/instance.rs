@@ -56,6 +56,8 @@ pub struct InstanceToken {
 pub struct Delivery {
     /// Where notifications go: `https://…`.
     pub url: String,
+    /// The host in it, in lower case: what may be busy, or down, for many instances.
+    pub host: String,
     /// The provisioner's id for this registration, a UUID.
     pub registration_id: String,
     /// The secret that signs them, sealed.
@@ -245,6 +247,8 @@ pub struct ClaimNotifications {
     pub give_up_before: Timestamp,
     /// At most this many.
     pub limit: u32,
+    /// At most this many of a host at once, those included that any worker attempts right now.
+    pub per_host: u32,
 }
 
 /// A notification that is this worker's to attempt, once.
@@ -273,6 +277,8 @@ pub struct FinishNotification {
     pub attempt: u32,
     /// When another attempt may begin; `None` when it was acknowledged or is given up.
     pub retry_at: Option<Timestamp>,
+    /// When the attempt's place at its host is free again.
+    pub busy_until: Timestamp,
     /// Now.
     pub now: Timestamp,
 }

@@ -1,4 +1,5 @@
--- More about instances: their calls, whatever conversation and turn they name, and who set them.
+-- More about instances: their calls, whatever conversation and turn they name, who set them, and how
+-- busy their receivers are.
 
 ALTER TABLE calls ADD COLUMN instance TEXT;
 -- Of an instance's call: whether the judge was asked about it; while its request is begun, whether
@@ -22,3 +23,12 @@ CREATE TABLE instance_settings (
     PRIMARY KEY (instance, number)
 ) /*sqlite: STRICT, WITHOUT ROWID */;
 CREATE INDEX instance_settings_ages ON instance_settings (changed_at);
+
+-- The receiver's host; NULL without a receiver.
+ALTER TABLE instances ADD COLUMN host TEXT;
+UPDATE instances SET host = url;
+ALTER TABLE notifications ADD COLUMN host TEXT NOT NULL DEFAULT '';
+UPDATE notifications SET host = COALESCE((SELECT url FROM instances WHERE id = instance), '');
+-- Until when an attempt takes one of the host's places.
+ALTER TABLE notifications ADD COLUMN busy_until BIGINT;
+CREATE INDEX notifications_busy ON notifications (busy_until) WHERE busy_until IS NOT NULL;

@@ -16,7 +16,7 @@ use crate::store::{
 macro_rules! instance_columns {
     () => {
         "id, organisation, name, agent, version, mode, trusted_context, provisioner, token, \
-         token_key, token_nonce, url, registration, secret_key, secret, created_at, updated_at, \
+         token_key, token_nonce, url, host, registration, secret_key, secret, created_at, updated_at, \
          deleted_at"
     };
 }
@@ -59,18 +59,20 @@ pub(super) fn instance(mut row: Row) -> Result<Instance, StoreError> {
     })
 }
 
-/// Reads url, registration, key and secret.
+/// Reads url, host, registration, key and secret.
 pub(super) fn delivery(row: &mut Row) -> Result<Option<Delivery>, StoreError> {
     let url = row.optional_text("receiver's address")?;
+    let host = row.optional_text("receiver's host")?;
     let registration = row.optional_text("receiver's registration")?;
     let key_id = row.optional_text("secret's key")?;
     let ciphertext = row.optional_bytes("signing secret")?;
-    match (url, registration, key_id, ciphertext) {
-        (Some(url), Some(registration_id), Some(key_id), Some(ciphertext)) => {
-            Ok(Some(Delivery { url, registration_id, secret: Sealed { key_id, ciphertext } }))
+    match (url, host, registration, key_id, ciphertext) {
+        (Some(url), Some(host), Some(registration_id), Some(key_id), Some(ciphertext)) => {
+            let secret = Sealed { key_id, ciphertext };
+            Ok(Some(Delivery { url, host, registration_id, secret }))
         }
-        (None, None, None, None) => Ok(None),
-        (Some(_) | None, _, _, _) => Err(StoreError::Unreadable { what: "receiver" }),
+        (None, None, None, None, None) => Ok(None),
+        (Some(_) | None, _, _, _, _) => Err(StoreError::Unreadable { what: "receiver" }),
     }
 }
 
@@ -244,7 +246,7 @@ impl Operation for CreateInstance {
                 "INSERT INTO instances (",
                 instance_columns!(),
                 ") VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, \
-                 $16, NULL)"
+                 $17, $17, NULL)"
             ),
             &self.instance.id,
             &self.instance.organisation,
@@ -258,6 +260,7 @@ impl Operation for CreateInstance {
             &token.key_id,
             &token.nonce,
             delivery.map(|delivery| &delivery.url),
+            delivery.map(|delivery| &delivery.host),
             delivery.map(|delivery| &delivery.registration_id),
             delivery.map(|delivery| &delivery.secret.key_id),
             delivery.map(|delivery| delivery.secret.ciphertext.as_slice()),
@@ -289,18 +292,21 @@ impl Operation for UpdateInstance {
         if let Some(delivery) = &self.delivery {
             let delivery = delivery.as_ref();
             sql.rows(statement!(
-                "UPDATE instances SET url = $2, registration = $3, secret_key = $4, secret = $5 \
-                 WHERE id = $1",
+                "UPDATE instances SET url = $2, registration = $3, secret_key = $4, secret = $5, \
+                 host = $6 WHERE id = $1",
                 id,
                 delivery.map(|delivery| &delivery.url),
                 delivery.map(|delivery| &delivery.registration_id),
                 delivery.map(|delivery| &delivery.secret.key_id),
                 delivery.map(|delivery| delivery.secret.ciphertext.as_slice()),
+                delivery.map(|delivery| &delivery.host),
             ))
             .await?;
-            if delivery.is_none() {
-                sql.rows(notifications::drop_all(id, self.now)).await?;
-            }
+            let follow = match delivery {
+                Some(delivery) => notifications::go_to(id, &delivery.host),
+                None => notifications::drop_all(id, self.now),
+            };
+            sql.rows(follow).await?;
         }
         let row = sql
             .row(statement!(
@@ -336,7 +342,7 @@ impl Operation for DeleteInstance {
         let taken = sql
             .row(statement!(
                 "UPDATE instances SET deleted_at = $3, updated_at = $3, url = NULL, \
-                 registration = NULL, secret_key = NULL, secret = NULL \
+                 host = NULL, registration = NULL, secret_key = NULL, secret = NULL \
                  WHERE organisation = $1 AND id = $2 AND deleted_at IS NULL RETURNING token",
                 organisation,
                 id,

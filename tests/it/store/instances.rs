@@ -17,7 +17,8 @@ use super::world::{AGENT, ORGANISATION, World, approve, at};
 pub(super) fn receiver(url: &str) -> Delivery {
     let secret = Sealed { key_id: "k1".to_owned(), ciphertext: vec![0, 255] };
     let registration_id = "11111111-1111-4111-8111-111111111111".to_owned();
-    Delivery { url: url.to_owned(), registration_id, secret }
+    let host = url.trim_start_matches("https://").split('/').next().unwrap().to_owned();
+    Delivery { url: url.to_owned(), host, registration_id, secret }
 }
 
 pub(super) fn change(operation: ChangeOperation, key: &str, digest: &str) -> BeginChange {

@@ -101,6 +101,7 @@ conformance! {
         a_deleted_conversations_requests_are_told,
         one_worker_attempts_until_it_is_acknowledged,
         delivery_ends_with_the_receiver_the_instance_or_the_week,
+        a_host_has_so_many_places,
         requests_are_kept_as_long_as_the_protocol_says;
     watch:
         every_change_wakes_those_who_wait_for_it;
