@@ -30,7 +30,7 @@ class Listening:
     def __init__(self):
         self.woken: queue.Queue = queue.Queue()
         #: What each delivery was, and the status that the receiver answered.
-        self.deliveries: list[tuple[dict, int]] = []
+        self.delivered: queue.Queue = queue.Queue()
         self.receiver = Receiver(resumers={"test": self.resume})
         self.loop = asyncio.new_event_loop()
         threading.Thread(target=self.loop.run_forever, daemon=True).start()
@@ -41,7 +41,7 @@ class Listening:
                 body = self.rfile.read(int(self.headers["Content-Length"]))
                 handled = listening.receiver.handle(dict(self.headers.items()), body)
                 status, answer = listening.run(handled)
-                listening.deliveries.append((json.loads(body), status))
+                listening.delivered.put((json.loads(body), status))
                 self.send_response(status)
                 if answer:
                     self.send_header("Content-Type", "application/json")
@@ -87,6 +87,10 @@ class Listening:
     def client(self) -> AsyncClient:
         return self.receiver.client
 
+    def next(self) -> tuple[dict, int]:
+        """The next delivery, which may still be on its way."""
+        return self.delivered.get(timeout=PATIENCE)
+
     def stop(self):
         self.server.shutdown()
         self.server.server_close()
@@ -106,6 +110,7 @@ def listening():
 def told(service, listening):
     """A receiver with an instance whose requests it hears of."""
     listening.provision(service)
+    assert listening.next()[0]["type"] == "webhook.verification"
     return listening
 
 
@@ -117,12 +122,12 @@ def person(service):
 def test_the_receiver_accepts_our_challenge(service, listening):
     made = listening.provision(service, instance_name="laptop")
     assert made.instance_name == "laptop"
-    [(challenge, status)] = listening.deliveries
+    challenge, status = listening.next()
     assert (challenge["type"], status) == ("webhook.verification", 200)
     assert challenge["instance_id"] == made.instance_id
     # The same submission again makes nothing new and asks nobody.
     assert listening.provision(service, instance_name="laptop").token == made.token
-    assert len(listening.deliveries) == 1
+    assert listening.delivered.empty()
 
 
 def test_a_receiver_with_another_secret_is_not_verified(service, listening):
@@ -138,7 +143,7 @@ def test_a_receiver_with_another_secret_is_not_verified(service, listening):
     )
     with pytest.raises(WebhookVerificationFailed):
         listening.run(provisioned)
-    assert [status for _, status in listening.deliveries] == [401]
+    assert listening.next()[1] == 401
 
 
 def test_a_receiver_of_another_registration_is_not_verified(service, listening):
@@ -153,7 +158,7 @@ def test_a_receiver_of_another_registration_is_not_verified(service, listening):
     with pytest.raises(Refused) as refused:
         service.call("provisioner", "POST", "/aap/v1/instances", {"delivery": delivery})
     assert refused.value.status == 422
-    assert [status for _, status in listening.deliveries] == [403]
+    assert listening.next()[1] == 403
 
 
 def approve(told, person, run):
@@ -188,11 +193,12 @@ def test_the_receiver_wakes_the_run_however_it_ends(told, person, customer, end,
     end(told, person, customer)
     run, woken = told.woken.get(timeout=PATIENCE)
     assert (run, woken.id, woken.status) == (customer, request.id, expected)
-    [_, (message, status)] = told.deliveries
+    message, status = told.next()
     assert (message["type"], status) == ("request.resolved", 204)
     assert message["request_id"] == request.id
     assert message["instance_id"] == told.receiver.instance_id
     assert "decision" not in message and expected not in json.dumps(message)
+    assert told.woken.empty() and told.delivered.empty()
 
 
 def test_what_policy_decides_at_once_is_told_too(told, customer):
