@@ -297,7 +297,7 @@ fn begin(service: &Service, turn: &str) -> Begin {
             .collect(),
         tools: Vec::new(),
         reserve: Reserved::default(),
-        escalations_after: None,
+        instance_after: None,
         now: service.now(),
         lease: Duration::from_secs(60),
     }

@@ -141,7 +141,7 @@ fn request(caller: usize, number: u64) -> Begin {
         }],
         tools: vec![ToolDefinition { tool: tool(), content }],
         reserve: Reserved { judged: 1, sandbox_calls: 0, sandbox_seconds: 0 },
-        escalations_after: None,
+        instance_after: None,
         now: now(),
         lease: Duration::from_secs(60),
     }

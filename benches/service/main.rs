@@ -12,6 +12,8 @@
 
 #![expect(clippy::print_stdout, reason = "its figures are for whoever runs it")]
 
+#[path = "../../tests/it/doors/through.rs"]
+mod through;
 mod timed;
 
 use std::sync::Arc;
@@ -34,6 +36,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 
+use through::Through;
 use timed::{Stage, Timed};
 
 /// As the binary has it.
@@ -97,7 +100,7 @@ fn main() {
 
 async fn measure(name: &str, store: Arc<dyn Store>) {
     prepare(&*store).await;
-    let timed = Arc::new(Timed { inner: store, waited: Default::default() });
+    let timed = Arc::new(Through(Timed { inner: store, waited: Default::default() }));
     let service = Arc::new(Service::new(Parts {
         store: Arc::clone(&timed) as Arc<dyn Store>,
         approver: Approver::new(Arc::new(Instantly), Settings::default(), Timing::default()),
@@ -116,19 +119,19 @@ async fn measure(name: &str, store: Arc<dyn Store>) {
 
     let full = load(&address, "f", CALLERS, None).await;
     println!("{name:<11} full load: {}", full.line());
-    for waited in &timed.waited {
+    for waited in &timed.0.waited {
         waited.store(0, Relaxed);
     }
     let between = CALLERS as f64 / (full.rate() / 2.0);
     let half = load(&address, "h", CALLERS, Some(Duration::from_secs_f64(between))).await;
     println!("{name:<11} half load: {}", half.line());
-    println!("{name:<11} a request at half load: {}", parts(&timed, &half));
-    for waited in &timed.waited {
+    println!("{name:<11} a request at half load: {}", parts(&timed.0, &half));
+    for waited in &timed.0.waited {
         waited.store(0, Relaxed);
     }
     let single = load(&address, "s", 1, None).await;
     println!("{name:<11} one at a time: {}", single.line());
-    println!("{name:<11} a request at one at a time: {}", parts(&timed, &single));
+    println!("{name:<11} a request at one at a time: {}", parts(&timed.0, &single));
     server.abort();
 }
 

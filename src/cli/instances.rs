@@ -1,4 +1,4 @@
-//! `approver instances list|set`: instances of the approval protocol on a running service, in which
+//! `approver instances list|show|set`: instances of the approval protocol on a running service, in which
 //! mode they run, and whether what they say of a conversation counts.
 
 use std::io::Write;
@@ -13,6 +13,8 @@ use crate::decide::text::shown;
 pub enum Command {
     /// List every instance, oldest first
     List(List),
+    /// Show one instance, and who set its mode and trust
+    Show(Show),
     /// Set an instance's mode, or whether what it says of a conversation counts
     Set(Set),
 }
@@ -20,6 +22,19 @@ pub enum Command {
 /// Arguments of `approver instances list`.
 #[derive(Debug, clap::Args)]
 pub struct List {
+    /// The service.
+    #[command(flatten)]
+    pub server: Server,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Arguments of `approver instances show`.
+#[derive(Debug, clap::Args)]
+pub struct Show {
+    /// The instance's id
+    pub id: String,
     /// The service.
     #[command(flatten)]
     pub server: Server,
@@ -64,6 +79,10 @@ pub async fn run(
         Command::List(list) => {
             (list.json, client(&list.server)?.get(&["v1", "instances"], &[]).await?)
         }
+        Command::Show(show) => {
+            let path = ["v1", "instances", &show.id];
+            (show.json, client(&show.server)?.get(&path, &[]).await?)
+        }
         Command::Set(set) => {
             let path = ["v1", "instances", &set.id];
             (set.json, client(&set.server)?.patch(&path, &set.body()).await?)
@@ -92,10 +111,14 @@ impl Set {
     }
 }
 
-/// One line an instance, or one that says that there is none.
+/// One line an instance, with one a change below it where these are told, or one that says that there
+/// is none.
 fn as_text(answer: &Value) -> String {
     match answer["instances"].as_array() {
-        None => line(answer),
+        None => {
+            let changes = answer["changes"].as_array().into_iter().flatten();
+            std::iter::once(line(answer)).chain(changes.map(change)).collect()
+        }
         Some(instances) if instances.is_empty() => "there are no instances\n".to_owned(),
         Some(instances) => instances.iter().map(line).collect(),
     }
@@ -103,18 +126,33 @@ fn as_text(answer: &Value) -> String {
 
 fn line(instance: &Value) -> String {
     let word = |name: &str| shown(instance[name].as_str().unwrap_or_default());
-    let mode = instance["mode"].as_str().map_or("the version's default".to_owned(), shown);
-    let trust = match instance["trusted_context"].as_bool() {
-        Some(true) => "what it says of a conversation counts",
-        _ => "what it says of a conversation is a claim",
+    let deleted = match instance["deleted_at"].as_str() {
+        Some(at) => format!("; deleted {}", shown(at)),
+        None => String::new(),
     };
     format!(
-        "{} “{}”: {} {}; mode {mode}; {trust}\n",
+        "{} “{}”: {} {}; {}{deleted}\n",
         word("id"),
         word("name"),
         word("agent"),
-        word("version")
+        word("version"),
+        settings(instance)
     )
+}
+
+fn change(change: &Value) -> String {
+    let word = |name: &str| shown(change[name].as_str().unwrap_or_default());
+    let (before, after) = (settings(&change["before"]), settings(&change["after"]));
+    format!("  {} by {}: {after} (before: {before})\n", word("changed_at"), word("changed_by"))
+}
+
+fn settings(value: &Value) -> String {
+    let mode = value["mode"].as_str().map_or("the version's default".to_owned(), shown);
+    let trust = match value["trusted_context"].as_bool() {
+        Some(true) => "what it says of a conversation counts",
+        _ => "what it says of a conversation is a claim",
+    };
+    format!("mode {mode}; {trust}")
 }
 
 #[cfg(test)]
@@ -134,5 +172,24 @@ mod tests {
                     what it says of a conversation is a claim\n";
         assert!(text.ends_with(rest), "{text}");
         assert_eq!(as_text(&json!({"instances": []})), "there are no instances\n");
+        let set = |mode: Value, trusted: bool| json!({"mode": mode, "trusted_context": trusted});
+        let mut instance = set(json!("auto"), true);
+        instance["deleted_at"] = json!("2027-01-16T08:00:00Z");
+        instance["changes"] = json!([{
+            "changed_by": "root\u{1b}", "changed_at": "2027-01-15T08:00:00Z",
+            "before": set(Value::Null, false), "after": set(json!("auto"), true),
+        }]);
+        let text = as_text(&instance);
+        let (first, second) = text.split_once('\n').unwrap();
+        assert!(first.ends_with("counts; deleted 2027-01-16T08:00:00Z"), "{text}");
+        assert!(!second.contains('\u{1b}'), "{text}");
+        assert!(second.starts_with("  2027-01-15T08:00:00Z by root"), "{text}");
+        assert!(
+            second.ends_with(
+                ": mode auto; what it says of a conversation counts (before: mode the version's \
+                 default; what it says of a conversation is a claim)\n"
+            ),
+            "{text}"
+        );
     }
 }

@@ -138,12 +138,16 @@ impl Service {
         Ok(found.is_some_and(|conversation| conversation.deleted_at.is_some()))
     }
 
-    /// An approval that a gateway may run, report or cancel. An instance of the approval protocol
-    /// does all that with its own requests, and nobody else does.
+    /// An approval that a gateway may decide, run, report or cancel. An instance of the approval
+    /// protocol does all that with its own requests, and nobody else does.
     ///
     /// # Errors
     /// 404, or the store fails.
-    async fn gateways_own(&self, organisation: &str, id: &str) -> Result<Approval, Refusal> {
+    pub(super) async fn gateways_own(
+        &self,
+        organisation: &str,
+        id: &str,
+    ) -> Result<Approval, Refusal> {
         let approval = self.current(organisation, id).await?;
         match approval.facts.door {
             Door::Aap => Err(Refusal::not_found("approval")),

@@ -7,7 +7,7 @@ use super::person;
 use super::stale::{Standing, stale};
 use super::{Code, Refusal, Service};
 use crate::decide::policy::{Class, Mode};
-use crate::store::{Approval, Decide, Decided, PersonVerdict, Status, Timestamp, Token};
+use crate::store::{Approval, Decide, Decided, PersonVerdict, Status, Timestamp, Token, TokenKind};
 
 /// How often a decision is checked again because the conversation's mode changed meanwhile.
 pub(super) const MODE_CHANGES: usize = 8;
@@ -50,7 +50,7 @@ impl Service {
     /// Records a person's decision, and answers the approval as it then stands.
     ///
     /// # Errors
-    /// `not_found`; `forbidden` and `invalid_request` about the decider; `approval_already_decided`;
+    /// `not_found`, for a gateway also about an instance's request; `forbidden` and `invalid_request` about the decider; `approval_already_decided`;
     /// `invalid_approval_decision` for what a grant decided and for what cannot be remembered;
     /// `approval_hmac_mismatch`; `approval_stale` and `conversation_in_plan_mode`, after which the
     /// approval still waits; or the store fails.
@@ -62,7 +62,14 @@ impl Service {
     ) -> Result<Approval, Refusal> {
         let by = person::decider(token, decision.decided_by.as_deref())?;
         person::check_reason(decision.reason.as_deref(), "$.reason")?;
-        let approval = self.current(&token.organisation, id).await?;
+        let approval = match token.kind {
+            TokenKind::Gateway { .. } => self.gateways_own(&token.organisation, id).await?,
+            TokenKind::Instance { .. }
+            | TokenKind::Provisioner { .. }
+            | TokenKind::Operator
+            | TokenKind::PolicyOwner
+            | TokenKind::Admin => self.current(&token.organisation, id).await?,
+        };
         check_open(&approval)?;
         self.check_hmac(&approval, &decision.hmac).await?;
         let mut stored_mode = self.stored_mode(&approval).await?;

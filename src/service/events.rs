@@ -1,19 +1,25 @@
-//! What happens to approvals, told to whoever watches: to the log (target `approver::event`) and to
-//! a webhook where one is configured.
+//! What happens to approvals and to the trust in instances, told to whoever watches: to the log
+//! (target `approver::event`) and to a webhook where one is configured.
 //!
-//! An event holds ids, a tool's name and version, codes and numbers. It has no room for arguments,
-//! transcripts, credentials, sentences that somebody wrote or an exception's text. Telling never
-//! waits and never fails a request: what the webhook does not take is counted.
+//! An event holds ids, a tool's name and version, codes and numbers, and the name of an administrator
+//! who gave or took trust. It has no room for arguments, transcripts, credentials, sentences that
+//! somebody wrote or an exception's text. Telling never waits and never fails a request: what the
+//! webhook does not take is counted.
 
 mod webhook;
 
 use serde::Serialize;
+use serde_json::json;
 
 pub use webhook::{EventCounts, WebhookError, WebhookSettings, webhook_key};
 
 use super::{Service, ids};
+use crate::decide::policy::Mode;
 use crate::decide::text::{head, shown};
-use crate::store::{Approval, Facts, NewApproval, Resolution, Standing, Status, Timestamp};
+use crate::store::{
+    Approval, Facts, Instance, InstanceSettings, NewApproval, Resolution, SettingsChange, Standing,
+    Status, Timestamp,
+};
 use webhook::Webhook;
 
 /// Bytes of an id or a name in an event.
@@ -215,7 +221,48 @@ impl Events {
             duration_ms = event.duration_ms,
         );
         if let Some(webhook) = &self.webhook {
-            webhook.send(ids::event(), &event);
+            webhook.send(ids::event(), kind.as_str(), event.at, &json!(event));
+        }
+    }
+
+    /// Tells of a change of what an administrator sets on an instance. It returns at once.
+    pub fn emit_set(&self, instance: &Instance, change: &SettingsChange) {
+        const KIND: &str = "instance-set";
+        let SettingsChange { by, at, before, after } = change;
+        let (organisation, id) = (bounded(&instance.organisation), bounded(&instance.id));
+        let (agent, version) = (bounded(&instance.agent), bounded(&instance.version));
+        let changed_by = bounded(by);
+        let mode = |settings: &InstanceSettings| settings.mode.map_or("default", Mode::as_str);
+        tracing::info!(
+            target: "approver::event",
+            event = KIND,
+            organisation,
+            instance_id = id,
+            agent,
+            version,
+            changed_by,
+            mode_before = mode(before),
+            mode = mode(after),
+            trusted_context_before = before.trusted_context,
+            trusted_context = after.trusted_context,
+        );
+        if let Some(webhook) = &self.webhook {
+            let settings = |settings: &InstanceSettings| {
+                json!({
+                    "mode": settings.mode.map(Mode::as_str),
+                    "trusted_context": settings.trusted_context,
+                })
+            };
+            let data = json!({
+                "organisation": organisation,
+                "instance_id": id,
+                "agent": agent,
+                "version": version,
+                "changed_by": changed_by,
+                "before": settings(before),
+                "after": settings(after),
+            });
+            webhook.send(ids::event(), KIND, *at, &data);
         }
     }
 

@@ -15,7 +15,7 @@ use std::time::Duration;
 use serde_json::json;
 use tokio::time::{Instant, timeout};
 
-pub use self::stricter::{EscalationLimit, Stricter};
+pub use self::stricter::{InstanceLimit, Stricter};
 
 use self::stricter::InForce;
 use super::input::Echo;
@@ -240,7 +240,7 @@ impl Work {
                 (modes, ModeChoice::Default, Some(in_force))
             }
         };
-        let window = stricter.as_ref().and_then(|stricter| stricter.escalations);
+        let window = stricter.as_ref().and_then(|stricter| stricter.limit);
         let content = &version.content;
         let settings = service.approver.settings();
         let policy = content.policy.as_ref();
@@ -264,7 +264,7 @@ impl Work {
                 .collect(),
             tools: met(&version, &tools, &calls),
             reserve: Reserved { judged, sandbox_calls, sandbox_seconds },
-            escalations_after: window.map(|limit| service.now().minus(limit.within)),
+            instance_after: window.map(|limit| service.now().minus(limit.within)),
             now: service.now(),
             lease: service.approver.timing().request + LEASE_SLACK,
         };

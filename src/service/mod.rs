@@ -138,7 +138,7 @@ pub struct Service {
     /// Times and limits.
     pub limits: Limits,
     pub(in crate::service) allow_loopback_webhooks: bool,
-    verifications: aap::Verifications,
+    rates: aap::Rates,
     /// What is counted.
     pub metrics: Metrics,
     /// What runs right now.
@@ -171,7 +171,7 @@ impl Service {
             keys,
             limits,
             allow_loopback_webhooks,
-            verifications: aap::Verifications::default(),
+            rates: aap::Rates::default(),
             metrics: Metrics::default(),
             running: Running::default(),
             events: Events::to_log(),

@@ -56,6 +56,8 @@ pub struct InstanceToken {
 pub struct Delivery {
     /// Where notifications go: `https://…`.
     pub url: String,
+    /// The host in it, in lower case: what may be busy, or down, for many instances.
+    pub host: String,
     /// The provisioner's id for this registration, a UUID.
     pub registration_id: String,
     /// The secret that signs them, sealed.
@@ -186,8 +188,41 @@ pub struct SetInstance {
     pub mode: Option<Option<Mode>>,
     /// Whether its context counts.
     pub trusted_context: Option<bool>,
+    /// Who sets it.
+    pub by: String,
     /// Now.
     pub now: Timestamp,
+}
+
+/// An instance that was set.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct InstanceSet {
+    /// The instance as it now stands.
+    pub instance: Instance,
+    /// What changed, as it was recorded; `None` when it stood like this before.
+    pub change: Option<SettingsChange>,
+}
+
+/// A recorded change of what an operator sets on an instance.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SettingsChange {
+    /// Who changed it.
+    pub by: String,
+    /// When.
+    pub at: Timestamp,
+    /// What stood before.
+    pub before: InstanceSettings,
+    /// What stood from then on.
+    pub after: InstanceSettings,
+}
+
+/// What an operator sets on an instance.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct InstanceSettings {
+    /// Its mode; the version's default where there is none.
+    pub mode: Option<Mode>,
+    /// Whether its context counts.
+    pub trusted_context: bool,
 }
 
 /// What became of a deletion.
@@ -212,6 +247,8 @@ pub struct ClaimNotifications {
     pub give_up_before: Timestamp,
     /// At most this many.
     pub limit: u32,
+    /// At most this many of a host at once, those included that any worker attempts right now.
+    pub per_host: u32,
 }
 
 /// A notification that is this worker's to attempt, once.
@@ -240,6 +277,8 @@ pub struct FinishNotification {
     pub attempt: u32,
     /// When another attempt may begin; `None` when it was acknowledged or is given up.
     pub retry_at: Option<Timestamp>,
+    /// When the attempt's place at its host is free again.
+    pub busy_until: Timestamp,
     /// Now.
     pub now: Timestamp,
 }

@@ -48,9 +48,9 @@ pub struct Begin {
     /// The most that the request may use of the turn's counts; what it does not use is given back
     /// when it is recorded.
     pub reserve: Reserved,
-    /// Where the instance's escalations count rather than the conversation's: those after this
-    /// time.
-    pub escalations_after: Option<Timestamp>,
+    /// Where the instance counts rather than the conversation and the turn that it names: its
+    /// escalations, judged calls and writes after this time.
+    pub instance_after: Option<Timestamp>,
     /// Now.
     pub now: Timestamp,
     /// How long nobody else may take the request over: longer than the request's deadline.

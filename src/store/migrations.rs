@@ -8,9 +8,10 @@ pub(super) struct Migration {
 }
 
 /// All of them, in order.
-pub(super) const MIGRATIONS: [Migration; 2] = [
+pub(super) const MIGRATIONS: [Migration; 3] = [
     Migration { version: 1, text: include_str!("migrations/0001_start.sql") },
     Migration { version: 2, text: include_str!("migrations/0002_instances.sql") },
+    Migration { version: 3, text: include_str!("migrations/0003_instance_records.sql") },
 ];
 
 /// The version of this program.
@@ -73,7 +74,6 @@ mod tests {
         for migration in &MIGRATIONS {
             let text = migration.for_sqlite();
             let tables = text.matches("CREATE TABLE").count();
-            assert!(tables > 0);
             assert_eq!(text.matches("STRICT").count(), tables);
             assert!(!text.contains("/*") && !text.contains("STORAGE"), "{text}");
         }

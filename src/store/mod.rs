@@ -36,7 +36,8 @@ pub use error::StoreError;
 pub use instance::{
     BeginChange, ChangeBegun, ChangeOperation, ChangeTicket, ClaimNotifications, CreateInstance,
     Delivery, DueNotification, FinishNotification, Instance, InstanceCreated, InstanceDeleted,
-    InstanceToken, InstanceUpdated, SetInstance, UpdateInstance,
+    InstanceSet, InstanceSettings, InstanceToken, InstanceUpdated, SetInstance, SettingsChange,
+    UpdateInstance,
 };
 pub use judgement::{
     Begin, BeginCall, Begun, CallOutcome, Idempotency, ModeChoice, NewCallOutcome, NewOutcome,
@@ -229,6 +230,9 @@ pub trait Store: Send + Sync {
     /// Stores a token. Names are unique among an organisation's working tokens of a kind.
     fn create_token(&self, token: NewToken) -> Answer<'_, Created>;
 
+    /// A token of the organisation, also a revoked one.
+    fn token<'a>(&'a self, organisation: &'a str, id: &'a str) -> Answer<'a, Option<Token>>;
+
     /// The working token with that SHA-256.
     fn token_by_hash(&self, hash: [u8; 32]) -> Answer<'_, Option<Token>>;
 
@@ -287,8 +291,16 @@ pub trait Store: Send + Sync {
     /// Changes an instance's name or receiver. Without a receiver nothing more is delivered.
     fn update_instance(&self, update: UpdateInstance) -> Answer<'_, InstanceUpdated>;
 
-    /// Sets an instance's mode or trust; `None` when the organisation has no such instance.
-    fn set_instance(&self, set: SetInstance) -> Answer<'_, Option<Instance>>;
+    /// Sets an instance's mode or trust, and records the change; `None` when the organisation has no
+    /// such instance.
+    fn set_instance(&self, set: SetInstance) -> Answer<'_, Option<InstanceSet>>;
+
+    /// Every recorded change of an instance's mode or trust, oldest first.
+    fn instance_settings<'a>(
+        &'a self,
+        organisation: &'a str,
+        id: &'a str,
+    ) -> Answer<'a, Vec<SettingsChange>>;
 
     /// An instance of the organisation, deleted ones included as long as their records are kept.
     fn instance<'a>(&'a self, organisation: &'a str, id: &'a str) -> Answer<'a, Option<Instance>>;

@@ -59,6 +59,8 @@ class Judge:
             "APPROVER_JUDGE_API_KEY": "unused",
             "APPROVER_JUDGE_DEADLINE": "60s",
             "APPROVER_JUDGE_REQUEST_DEADLINE": "120s",
+            # Instances without trust have so many an hour.
+            "APPROVER_JUDGE_MAX_JUDGED_CALLS_PER_TURN": "1000",
         }
 
     def answer(self, question: str) -> dict:

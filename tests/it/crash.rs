@@ -4,12 +4,15 @@
 //! Clients write down what they are told (`crash/ledger.rs`), in this process, which nobody kills.
 //! After every kill the service comes back on the same store, and all of it must still be so: no
 //! decision is lost or turns, nobody is released twice, and nothing is there that nobody asked for,
-//! or in part. `APPROVER_CRASH_ROUNDS` and `APPROVER_CRASH_SEED` make it longer and repeat its
+//! or in part. In the end receivers have heard of every request of an instance that ended, once or
+//! more. `APPROVER_CRASH_ROUNDS` and `APPROVER_CRASH_SEED` make it longer and repeat its
 //! choices; what a kill hits is the machine's choice all the same.
 
 mod client;
+mod instance;
 mod ledger;
 mod replicas;
+mod requests;
 mod site;
 
 use std::sync::Arc;
@@ -22,12 +25,16 @@ use secrecy::ExposeSecret as _;
 use tokio::task::JoinSet;
 
 use self::client::Client;
+use self::instance::{Instance, provisioned, receiver};
 use self::ledger::Ledger;
+use self::requests::Requests;
 use self::site::{Ask, PATIENCE, Site};
 use crate::store::place::PostgresPlace;
 use crate::store::proxy::Proxy;
 
 const CLIENTS: usize = 4;
+/// Instances of the approval protocol, each with a receiver at a host of its own.
+const INSTANCES: usize = 2;
 const ROUNDS: usize = 16;
 /// Load before something is killed, in milliseconds.
 const LOAD: std::ops::RangeInclusive<u64> = 20..=400;
@@ -81,6 +88,16 @@ async fn survive(site: Site, network: Option<&Proxy>) {
         clients.spawn(client(index.to_string()).live(Arc::clone(&stop)));
     }
     let repeating = client("repeating".to_owned());
+    let requests = Arc::new(Requests::new(&ledger));
+    let mut instances = Vec::new();
+    for index in 0..INSTANCES {
+        let url = receiver(&format!("127.0.0.{}", index + 1), &requests).await;
+        let token = provisioned(&site, index, &url).await;
+        let client = client(format!("aap-{index}"));
+        let instance = Instance { client, requests: Arc::clone(&requests), token };
+        clients.spawn(instance.clone().live(Arc::clone(&stop)));
+        instances.push(instance);
+    }
     for round in 0..rounds {
         match random.u8(..4) {
             0 | 1 => {
@@ -104,10 +121,13 @@ async fn survive(site: Site, network: Option<&Proxy>) {
             site.restart(victim);
         }
         let index = victim.unwrap_or_else(|| random.usize(..site.len()));
-        ledger.listed(&listing(&site, index).await);
+        listed(&site, index, &ledger, &requests).await;
         ledger.check(&format!("seed {seed}, round {round}"));
         drop(still);
         repeat(&repeating, REPEATS).await;
+        for instance in &mut instances {
+            instance.repeat(REPEATS / INSTANCES).await;
+        }
         ledger.check(&format!("seed {seed}, repeats of round {round}"));
     }
     all_kinds(&ledger).await;
@@ -115,11 +135,19 @@ async fn survive(site: Site, network: Option<&Proxy>) {
     clients.join_all().await;
     let begun = Instant::now();
     settle(&repeating).await;
+    for instance in &mut instances {
+        instance.settle().await;
+    }
     let settled = begun.elapsed();
     repeat(&repeating, usize::MAX).await;
-    for index in 0..site.len() {
-        ledger.listed(&listing(&site, index).await);
+    for instance in &mut instances {
+        instance.repeat(usize::MAX).await;
     }
+    for index in 0..site.len() {
+        listed(&site, index, &ledger, &requests).await;
+    }
+    all_told(&requests).await;
+    requests.compare_told();
     ledger.check(&format!("seed {seed}, at the end"));
     let book = ledger.book();
     say(&format!("{} turns, {:?}, settled in {settled:?}", book.turns.len(), book.counts));
@@ -127,7 +155,7 @@ async fn survive(site: Site, network: Option<&Proxy>) {
 
 /// Waits until the clients have seen everything that can happen: a run without it would prove little.
 async fn all_kinds(ledger: &Ledger) {
-    const KINDS: [&str; 11] = [
+    const KINDS: [&str; 17] = [
         "execute",
         "blocked",
         "pending",
@@ -139,6 +167,12 @@ async fn all_kinds(ledger: &Ledger) {
         "deleted",
         "decided together",
         "unanswered",
+        "request approved",
+        "request denied",
+        "request cancelled",
+        "consumed",
+        "outcome",
+        "told",
     ];
     let begun = Instant::now();
     loop {
@@ -149,6 +183,29 @@ async fn all_kinds(ledger: &Ledger) {
         assert!(begun.elapsed() < PATIENCE, "of {KINDS:?} there are {counts:?}");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
+}
+
+/// Waits until receivers have heard of all requests that ended: also of those whose process was killed
+/// as it told them.
+async fn all_told(requests: &Requests) {
+    let begun = Instant::now();
+    loop {
+        let untold = requests.untold();
+        if untold.is_empty() {
+            return;
+        }
+        assert!(begun.elapsed() < PATIENCE, "of these nobody heard: {untold:?}");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
+/// Compares what a process lists with what everybody was told.
+async fn listed(site: &Site, index: usize, ledger: &Ledger, requests: &Requests) {
+    let all = listing(site, index).await;
+    let (instances, gateways): (Vec<_>, Vec<_>) =
+        all.into_iter().partition(|approval| approval["surface"] == "aap");
+    ledger.listed(&gateways);
+    requests.listed(&instances);
 }
 
 /// Takes the network away in the middle of whatever it carries, for a moment or a while.

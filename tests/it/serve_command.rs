@@ -282,6 +282,9 @@ fn tokens_are_made_in_the_store_and_told_once() {
     let set = asked(&["instances", "set", "7ab8c8ec", "--mode", "plan"]);
     assert_eq!(set.status.code(), Some(2));
     assert!(String::from_utf8(set.stderr).unwrap().contains("(not_found"));
+    let show = asked(&["instances", "show", "7ab8c8ec"]);
+    assert_eq!(show.status.code(), Some(2));
+    assert!(String::from_utf8(show.stderr).unwrap().contains("(not_found"));
     let nothing = asked(&["instances", "set", "7ab8c8ec"]);
     assert!(String::from_utf8(nothing.stderr).unwrap().contains("--trusted-context"));
     let nobody = output(folder.path(), &["auto", "status", "--url", &url]);

@@ -3,12 +3,16 @@
 //!
 //! The body never changes and holds no outcome: whoever gets it reads the request. An attempt takes
 //! 10 s at most; the next comes after 5 s, then twice as long each time up to an hour, with jitter,
-//! and not before a `Retry-After` of 429 and 503. A process has 16 attempts under way at most.
+//! and not before a `Retry-After` of 429 and 503.
+//!
+//! A process has 16 attempts under way at most, and all replicas together have two at a host, so that
+//! one that is slow or down leaves room for the others; each takes its place for 100 ms at least, so
+//! that a host gets 20 a second at most.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::future::join_all;
+use futures::stream::{FuturesUnordered, StreamExt};
 use secrecy::SecretString;
 use serde::Serialize;
 use tokio::sync::watch;
@@ -26,10 +30,15 @@ use crate::store::{
 
 /// How long after its request ended a notification is attempted.
 const WINDOW: Duration = Duration::from_secs(168 * 3_600);
-/// How long nobody else attempts what was handed out: an attempt, and time to record it.
-const LEASE: Duration = Duration::from_secs(60);
+/// How long nobody else attempts what was handed out, and its place at the host is taken where the
+/// process dies: an attempt, and time to record it.
+const LEASE: Duration = Duration::from_secs(20);
 /// Attempts under way at once.
 const AT_ONCE: u32 = 16;
+/// The same at one host, of all replicas.
+const AT_A_HOST: u32 = 2;
+/// How long an attempt takes its place at a host, at least.
+const PACE: Duration = Duration::from_millis(100);
 const FIRST_PAUSE: Duration = Duration::from_secs(5);
 const LONGEST_PAUSE: Duration = Duration::from_secs(3_600);
 /// Between two looks for what is due.
@@ -68,9 +77,10 @@ impl Drop for Deliveries {
 
 async fn run(service: Arc<Service>, mut stopping: watch::Receiver<bool>) {
     while !*stopping.borrow() {
-        let pause = match service.deliver_due().await {
-            Ok(count) if count == AT_ONCE as usize => continue,
-            Ok(_) => LOOK_EVERY,
+        let pause = match service.deliver_until(|| *stopping.borrow()).await {
+            Ok(0) => LOOK_EVERY,
+            // More may have waited for a place at its host.
+            Ok(_) => PACE,
             Err(error) => {
                 tracing::warn!(%error, "notifications cannot be read");
                 STORE_AWAY
@@ -84,33 +94,64 @@ async fn run(service: Arc<Service>, mut stopping: watch::Receiver<bool>) {
 }
 
 impl Service {
-    /// Attempts what is due, once each, and says how many attempts that were.
+    /// Attempts what is due and becomes due meanwhile, until there is no more, and says how many
+    /// attempts that were.
     ///
     /// # Errors
     /// The store fails.
     pub async fn deliver_due(&self) -> Result<usize, StoreError> {
-        let now = self.now();
-        let claim = ClaimNotifications {
-            now,
-            lease: LEASE,
-            give_up_before: now.minus(WINDOW),
-            limit: AT_ONCE,
-        };
-        let due = self.store.claim_notifications(claim).await?;
-        let count = due.len();
-        for finished in join_all(due.into_iter().map(|due| self.deliver(due))).await {
-            finished?;
+        self.deliver_until(|| false).await
+    }
+
+    /// The same until it is to stop; what is under way then is brought to its end, also where the
+    /// store fails.
+    async fn deliver_until(&self, stop: impl Fn() -> bool) -> Result<usize, StoreError> {
+        let mut running = FuturesUnordered::new();
+        let mut count = 0;
+        let mut failed = None;
+        let mut look_after = LOOK_EVERY;
+        loop {
+            let free = AT_ONCE.saturating_sub(u32::try_from(running.len()).unwrap_or(u32::MAX));
+            if free > 0 && failed.is_none() && !stop() {
+                match self.claim_due(free).await {
+                    Ok(due) => {
+                        count += due.len();
+                        running.extend(due.into_iter().map(|due| self.deliver(due)));
+                    }
+                    Err(error) => failed = Some(error),
+                }
+            }
+            if running.is_empty() {
+                return failed.map_or(Ok(count), Err);
+            }
+            // A slow one does not keep the others from being looked for.
+            look_after = tokio::select! {
+                Some(finished) = running.next() => {
+                    failed = failed.or(finished.err());
+                    PACE
+                }
+                () = tokio::time::sleep(look_after) => LOOK_EVERY,
+            };
         }
-        Ok(count)
+    }
+
+    async fn claim_due(&self, limit: u32) -> Result<Vec<DueNotification>, StoreError> {
+        let now = self.now();
+        let give_up_before = now.minus(WINDOW);
+        let claim =
+            ClaimNotifications { now, lease: LEASE, give_up_before, limit, per_host: AT_A_HOST };
+        self.store.claim_notifications(claim).await
     }
 
     async fn deliver(&self, due: DueNotification) -> Result<(), StoreError> {
+        let begun = self.now();
         let pause = self.attempt_delivery(&due).await;
         let now = self.now();
         let DueNotification { request, attempt, .. } = due;
         let retry_at = pause.map(|pause| now.plus(pause));
+        let busy_until = begun.plus(PACE);
         self.store
-            .finish_notification(FinishNotification { request, attempt, retry_at, now })
+            .finish_notification(FinishNotification { request, attempt, retry_at, busy_until, now })
             .await?;
         Ok(())
     }

@@ -17,8 +17,8 @@ use crate::service::keys::token_hash;
 use crate::service::{Code, Refusal, Service, ids};
 use crate::store::{
     BeginChange, ChangeBegun, ChangeOperation, ChangeTicket, CreateInstance, Delivery, Instance,
-    InstanceCreated, InstanceDeleted, InstanceToken, InstanceUpdated, NewToken, SetInstance, Token,
-    TokenKind, UpdateInstance,
+    InstanceCreated, InstanceDeleted, InstanceSet, InstanceToken, InstanceUpdated, NewToken,
+    SetInstance, SettingsChange, Token, TokenKind, UpdateInstance,
 };
 
 /// How long a change may take before another attempt may take it over: a receiver's answer, and
@@ -213,7 +213,7 @@ impl Service {
         Ok(self.store.begin_change(change).await?)
     }
 
-    /// An instance that the provisioner may bind.
+    /// An instance that the provisioner made.
     ///
     /// # Errors
     /// 404, also for deleted ones; or the store fails.
@@ -234,10 +234,27 @@ impl Service {
     ) -> Result<Option<Instance>, Refusal> {
         let TokenKind::Provisioner { versions } = &provisioner.kind else { return Ok(None) };
         let instance = self.store.instance(&provisioner.organisation, id).await?;
-        Ok(instance.filter(|instance| {
+        let instance = instance.filter(|instance| {
             versions
                 .iter()
                 .any(|(agent, version)| *agent == instance.agent && *version == instance.version)
+        });
+        let Some(instance) = instance else { return Ok(None) };
+        let made = self.made(provisioner, &instance).await?;
+        Ok(made.then_some(instance))
+    }
+
+    /// Whether it is the token that made the instance, or that token's successor: one that an
+    /// administrator gave its name once it was revoked.
+    async fn made(&self, provisioner: &Token, instance: &Instance) -> Result<bool, Refusal> {
+        if instance.provisioner == provisioner.id {
+            return Ok(true);
+        }
+        let maker = self.store.token(&provisioner.organisation, &instance.provisioner).await?;
+        Ok(maker.is_some_and(|maker| {
+            maker.revoked_at.is_some()
+                && maker.name == provisioner.name
+                && matches!(maker.kind, TokenKind::Provisioner { .. })
         }))
     }
 
@@ -321,7 +338,22 @@ impl Service {
         Ok(self.store.instances(organisation).await?)
     }
 
-    /// Sets an instance's mode and trust, and says so in the log.
+    /// An instance of the organisation as long as it is on record, and every change of its mode and
+    /// trust.
+    ///
+    /// # Errors
+    /// 404, or the store fails.
+    pub async fn instance_with_changes(
+        &self,
+        organisation: &str,
+        id: &str,
+    ) -> Result<(Instance, Vec<SettingsChange>), Refusal> {
+        let instance = self.store.instance(organisation, id).await?.ok_or_else(no_instance)?;
+        let changes = self.store.instance_settings(organisation, id).await?;
+        Ok((instance, changes))
+    }
+
+    /// Sets an instance's mode and trust, records who did it, and tells of it.
     ///
     /// # Errors
     /// 404, 400 for a mode that its version does not offer; or the store fails.
@@ -354,12 +386,15 @@ impl Service {
             instance: id.to_owned(),
             mode: settings.mode,
             trusted_context: settings.trusted_context,
+            by: admin.name.clone(),
             now: self.now(),
         };
-        let set = self.store.set_instance(set).await?.ok_or_else(no_instance)?;
-        let (mode, trusted) = (set.mode.map_or("default", Mode::as_str), set.trusted_context);
-        tracing::info!(instance = id, by = admin.name, mode, trusted, "an instance was set");
-        Ok(set)
+        let InstanceSet { instance, change } =
+            self.store.set_instance(set).await?.ok_or_else(no_instance)?;
+        if let Some(change) = change {
+            self.events.emit_set(&instance, &change);
+        }
+        Ok(instance)
     }
 }
 

@@ -7,6 +7,7 @@
 mod address;
 pub mod deliveries;
 pub mod instances;
+mod rates;
 mod receiver;
 pub mod requests;
 mod verification;
@@ -16,8 +17,8 @@ use std::time::SystemTime;
 use crate::store::Timestamp;
 
 pub use address::is_public;
+pub(in crate::service) use rates::Rates;
 pub use receiver::sign;
-pub(in crate::service) use verification::Verifications;
 pub use verification::check_url;
 
 /// The surface of every conversation at this door, and of no other's.

@@ -90,6 +90,13 @@ pub(super) fn is_receiver(text: &str, loopback: bool) -> bool {
     url.scheme() == "https" || here
 }
 
+/// The host of a receiver's address, as all of its spellings have it.
+pub(super) fn host(url: &str) -> String {
+    let url = Url::parse(url).ok();
+    let host = url.as_ref().and_then(Url::host_str).unwrap_or_default();
+    host.strip_suffix('.').unwrap_or(host).to_owned()
+}
+
 /// `v1,` and the base64 of the HMAC-SHA-256 of `id.timestamp.body`; `None` for a secret that is not
 /// `whsec_` and 32 bytes in base64.
 #[must_use]
@@ -239,6 +246,20 @@ mod tests {
             assert_eq!(is_receiver(text, false), public, "{text:?}");
             assert_eq!(is_receiver(text, true), test_only, "{text:?}");
         }
+    }
+
+    #[test]
+    fn a_host_has_one_name() {
+        for url in [
+            "https://a.example/x",
+            "https://A.Example:8443?y",
+            "https://a.example./",
+            "https://a.example:443/",
+        ] {
+            assert_eq!(host(url), "a.example", "{url}");
+        }
+        assert_eq!(host("https://[2606:4700:0::1]/"), "[2606:4700::1]");
+        assert_eq!(host("https://0x7f.1/"), "127.0.0.1");
     }
 
     #[tokio::test]

@@ -13,7 +13,7 @@ use crate::decide::request::{Call, Conversation, Door};
 use crate::decide::state::ToolIdentity;
 use crate::host::aap::{Claims, Submission};
 use crate::service::input::Echo;
-use crate::service::judgement::{EscalationLimit, JudgementRequest, Stricter};
+use crate::service::judgement::{InstanceLimit, JudgementRequest, Stricter};
 use crate::service::keys::Part;
 use crate::service::{Code, MAX_WAIT, Poller, Refusal, Service};
 use crate::store::{
@@ -24,9 +24,9 @@ use crate::store::{
 
 /// The endpoint's name in what makes a repeat a repeat.
 const ENDPOINT: &str = "aap.requests";
-/// Escalations of an instance without trust after which its calls wait.
-const ESCALATIONS: EscalationLimit =
-    EscalationLimit { within: Duration::from_secs(3_600), most: 10 };
+/// An instance without trust names turns and conversations as it likes: its last hour is its turn.
+const WITHOUT_TRUST: InstanceLimit =
+    InstanceLimit { within: Duration::from_secs(3_600), escalations: 10 };
 
 /// A request as it stands.
 #[derive(Debug, Clone)]
@@ -141,7 +141,7 @@ impl Service {
                 chosen: instance.mode,
                 claimed: mode,
                 annotations,
-                escalations: (!trusted).then_some(ESCALATIONS),
+                limit: (!trusted).then_some(WITHOUT_TRUST),
             }),
             echo: Some(Echo { tool, server, timeout, agent_reasoning, context }),
             bytes,

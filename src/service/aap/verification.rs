@@ -1,43 +1,19 @@
 //! Whether a receiver is one: a challenge that it must give back, before it counts.
 
-use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
-
 use secrecy::ExposeSecret;
 use serde_json::json;
 
 use super::instances::NewDelivery;
-use super::receiver::{ATTEMPT, Message, is_receiver, send};
+use super::receiver::{ATTEMPT, Message, host, is_receiver, send};
 use super::rfc3339;
 use crate::service::keys::Part;
 use crate::service::{Code, Refusal, Service, ids};
-use crate::store::{ChangeTicket, Delivery, Timestamp, Token};
+use crate::store::{ChangeTicket, Delivery, Token};
 
 /// Receivers that one provisioner may have asked within a minute, in one process.
-const VERIFICATIONS: u32 = 30;
-
-/// How many receivers each provisioner had asked in the minute at hand.
-#[derive(Debug, Default)]
-pub(in crate::service) struct Verifications(Mutex<(Timestamp, BTreeMap<String, u32>)>);
-
-impl Verifications {
-    fn enter(&self, token: &str, now: Timestamp) -> Result<(), Refusal> {
-        // Nothing here panics while it holds the lock, so a poisoned one is whole.
-        let mut counted = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let minute = Duration::from_secs(60);
-        if counted.0.plus(minute) <= now || now < counted.0 {
-            *counted = (now, BTreeMap::new());
-        }
-        let count = counted.1.entry(token.to_owned()).or_default();
-        if *count >= VERIFICATIONS {
-            let text = format!("At most {VERIFICATIONS} receivers a minute are asked.");
-            return Err(Refusal::new(Code::RateLimited, text));
-        }
-        *count += 1;
-        Ok(())
-    }
-}
+const OF_A_PROVISIONER: u32 = 30;
+/// Challenges that one host gets within a minute, whoever wants it asked.
+const OF_A_HOST: u32 = 10;
 
 impl Service {
     /// Asks a new receiver, and seals its secret. Where it does not answer as it should, the change is
@@ -50,7 +26,8 @@ impl Service {
     ) -> Result<Option<Delivery>, Refusal> {
         let Some(delivery) = delivery else { return Ok(None) };
         let checked = async {
-            self.verifications.enter(&provisioner.id, self.now())?;
+            let host = host(&delivery.url);
+            self.may_verify(provisioner, &host)?;
             self.verify(&ticket.instance, delivery).await?;
             let NewDelivery { url, registration_id, signing_secret } = delivery.clone();
             let secret = signing_secret.expose_secret().as_bytes();
@@ -60,7 +37,7 @@ impl Service {
                 tracing::error!(%error, "a signing secret could not be sealed");
                 Refusal::new(Code::InternalError, "Something is wrong here, and it is recorded.")
             })?;
-            Ok(Delivery { url, registration_id, secret })
+            Ok(Delivery { url, host, registration_id, secret })
         };
         match checked.await {
             Ok(delivery) => Ok(Some(delivery)),
@@ -69,6 +46,21 @@ impl Service {
                 Err(refusal)
             }
         }
+    }
+
+    fn may_verify(&self, provisioner: &Token, host: &str) -> Result<(), Refusal> {
+        let refused = |most: u32, of: &str| {
+            let text = format!("At most {most} receivers {of} are asked within a minute.");
+            Err(Refusal::new(Code::RateLimited, text))
+        };
+        let now = self.now();
+        if !self.rates.enter(format!("provisioner {}", provisioner.id), OF_A_PROVISIONER, now) {
+            return refused(OF_A_PROVISIONER, "of a provisioner");
+        }
+        if !self.rates.enter(format!("host {host}"), OF_A_HOST, now) {
+            return refused(OF_A_HOST, "at a host");
+        }
+        Ok(())
     }
 
     /// One attempt: only a 200 with the same challenge counts.

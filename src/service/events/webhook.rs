@@ -14,10 +14,10 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use ring::hmac;
 use secrecy::{ExposeSecret, SecretString};
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::sync::{mpsc, watch};
 
-use super::Event;
+use crate::store::Timestamp;
 
 /// Events that wait for a slow receiver; more are dropped.
 const QUEUE: usize = 1024;
@@ -128,13 +128,8 @@ impl Webhook {
         Ok(Self { queue, counters })
     }
 
-    pub(super) fn send(&self, id: String, event: &Event) {
-        let body = json!({
-            "id": id,
-            "type": event.kind.as_str(),
-            "timestamp": event.at.rfc3339(),
-            "data": event,
-        });
+    pub(super) fn send(&self, id: String, kind: &str, at: Timestamp, data: &Value) {
+        let body = json!({"id": id, "type": kind, "timestamp": at.rfc3339(), "data": data});
         let message = Message { id, body: body.to_string() };
         self.counters.open.send_modify(|open| *open += 1);
         if self.queue.try_send(message).is_err() {

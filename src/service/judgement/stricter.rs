@@ -19,24 +19,25 @@ pub struct Stricter {
     pub claimed: Option<Mode>,
     /// The annotations of the called tool that the caller claims.
     pub annotations: Option<Json>,
-    /// Where the instance's escalations count rather than the conversation's.
-    pub escalations: Option<EscalationLimit>,
+    /// Where the instance counts rather than the conversation and the turn that it names.
+    pub limit: Option<InstanceLimit>,
 }
 
-/// After how many escalations an instance's calls wait.
+/// What an instance may do whose conversations and turns may be its own invention: all of its calls
+/// within a time count as those of one turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct EscalationLimit {
-    /// Within this time.
+pub struct InstanceLimit {
+    /// The time.
     pub within: Duration,
-    /// So many.
-    pub most: u32,
+    /// Escalations in it after which calls wait.
+    pub escalations: u32,
 }
 
 /// The same, as the version at hand has it.
 #[derive(Debug, Clone)]
 pub(super) struct InForce {
     pub(super) mode: Mode,
-    pub(super) escalations: Option<EscalationLimit>,
+    pub(super) limit: Option<InstanceLimit>,
     all_wait: bool,
     claimed: Option<Agent>,
 }
@@ -52,7 +53,7 @@ impl Stricter {
             self.annotations.map(|annotations| with_annotations(agent, calls, annotations));
         InForce {
             mode: self.claimed.map_or(mode, |claimed| claimed.min(mode)),
-            escalations: self.escalations,
+            limit: self.limit,
             all_wait: !offered,
             claimed,
         }
@@ -60,10 +61,11 @@ impl Stricter {
 }
 
 impl InForce {
-    /// The mode that counts, and the state with the instance's own limit: reached or not.
+    /// The mode that counts, and the state with the instance's own limit of escalations: reached or
+    /// not.
     pub(super) fn apply(&self, turn: Mode, state: &mut State) -> Mode {
-        if let Some(limit) = self.escalations {
-            state.escalations = if state.escalations >= limit.most { u32::MAX } else { 0 };
+        if let Some(limit) = self.limit {
+            state.escalations = if state.escalations >= limit.escalations { u32::MAX } else { 0 };
         }
         turn.min(self.mode)
     }

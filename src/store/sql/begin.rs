@@ -69,6 +69,7 @@ struct Facts {
     switched_off: bool,
     /// The instance's, where these count.
     escalations: u32,
+    judged: u32,
 }
 
 struct Known {
@@ -176,8 +177,8 @@ impl Begin {
             grants: facts.grants,
             pinned: pinned.map(|known| known.tool).collect(),
             turn_writes: facts.writes,
-            judged_in_turn: others.judged,
-            escalations: match self.escalations_after {
+            judged_in_turn: others.judged.max(facts.judged),
+            escalations: match self.instance_after {
                 Some(_) => facts.escalations,
                 None => escalations,
             },
@@ -456,6 +457,7 @@ fn read_facts(rows: Vec<Row>) -> Result<Facts, StoreError> {
                 facts.definitions.push(Known { tool, pinned, latest });
             }
             "escalation" => facts.escalations += 1,
+            "judged" => facts.judged += 1,
             "switch" => {
                 for _ in 0..4 {
                     row.text("fact")?;

@@ -92,6 +92,25 @@ impl Operation for TokenByHash {
     }
 }
 
+pub(in crate::store) struct GetToken {
+    pub(in crate::store) organisation: String,
+    pub(in crate::store) id: String,
+}
+
+impl Operation for GetToken {
+    type Output = Option<Token>;
+    const DOING: &'static str = "reading a token";
+
+    async fn run(&self, sql: &mut dyn Sql) -> Result<End<Self::Output>, StoreError> {
+        let row = sql
+            .row(
+                statement!(tokens!("organisation = $1 AND id = $2"), &self.organisation, &self.id,),
+            )
+            .await?;
+        Ok(End::Keep(row.map(token).transpose()?))
+    }
+}
+
 pub(in crate::store) struct ListTokens(pub(in crate::store) String);
 
 impl Operation for ListTokens {

@@ -8,21 +8,22 @@ use crate::decide::digest;
 use crate::decide::policy::Mode;
 use crate::store::{
     BeginChange, ChangeBegun, ChangeOperation, ChangeTicket, CreateInstance, Delivery, Facts,
-    Instance, InstanceCreated, InstanceDeleted, InstanceToken, InstanceUpdated, Sealed,
-    SetInstance, StoreError, Timestamp, UpdateInstance,
+    Instance, InstanceCreated, InstanceDeleted, InstanceToken, InstanceUpdated, Sealed, StoreError,
+    Timestamp, UpdateInstance,
 };
 
 /// The columns of an instance that [`instance`] reads, in its order.
 macro_rules! instance_columns {
     () => {
         "id, organisation, name, agent, version, mode, trusted_context, provisioner, token, \
-         token_key, token_nonce, url, registration, secret_key, secret, created_at, updated_at, \
+         token_key, token_nonce, url, host, registration, secret_key, secret, created_at, updated_at, \
          deleted_at"
     };
 }
+pub(super) use instance_columns;
 
 /// Reads a row of [`instance_columns`].
-fn instance(mut row: Row) -> Result<Instance, StoreError> {
+pub(super) fn instance(mut row: Row) -> Result<Instance, StoreError> {
     let row = &mut row;
     let id = row.text("instance's id")?;
     let organisation = row.text("organisation")?;
@@ -58,18 +59,20 @@ fn instance(mut row: Row) -> Result<Instance, StoreError> {
     })
 }
 
-/// Reads url, registration, key and secret.
+/// Reads url, host, registration, key and secret.
 pub(super) fn delivery(row: &mut Row) -> Result<Option<Delivery>, StoreError> {
     let url = row.optional_text("receiver's address")?;
+    let host = row.optional_text("receiver's host")?;
     let registration = row.optional_text("receiver's registration")?;
     let key_id = row.optional_text("secret's key")?;
     let ciphertext = row.optional_bytes("signing secret")?;
-    match (url, registration, key_id, ciphertext) {
-        (Some(url), Some(registration_id), Some(key_id), Some(ciphertext)) => {
-            Ok(Some(Delivery { url, registration_id, secret: Sealed { key_id, ciphertext } }))
+    match (url, host, registration, key_id, ciphertext) {
+        (Some(url), Some(host), Some(registration_id), Some(key_id), Some(ciphertext)) => {
+            let secret = Sealed { key_id, ciphertext };
+            Ok(Some(Delivery { url, host, registration_id, secret }))
         }
-        (None, None, None, None) => Ok(None),
-        (Some(_) | None, _, _, _) => Err(StoreError::Unreadable { what: "receiver" }),
+        (None, None, None, None, None) => Ok(None),
+        (Some(_) | None, _, _, _, _) => Err(StoreError::Unreadable { what: "receiver" }),
     }
 }
 
@@ -243,7 +246,7 @@ impl Operation for CreateInstance {
                 "INSERT INTO instances (",
                 instance_columns!(),
                 ") VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, \
-                 $16, NULL)"
+                 $17, $17, NULL)"
             ),
             &self.instance.id,
             &self.instance.organisation,
@@ -257,6 +260,7 @@ impl Operation for CreateInstance {
             &token.key_id,
             &token.nonce,
             delivery.map(|delivery| &delivery.url),
+            delivery.map(|delivery| &delivery.host),
             delivery.map(|delivery| &delivery.registration_id),
             delivery.map(|delivery| &delivery.secret.key_id),
             delivery.map(|delivery| delivery.secret.ciphertext.as_slice()),
@@ -288,18 +292,21 @@ impl Operation for UpdateInstance {
         if let Some(delivery) = &self.delivery {
             let delivery = delivery.as_ref();
             sql.rows(statement!(
-                "UPDATE instances SET url = $2, registration = $3, secret_key = $4, secret = $5 \
-                 WHERE id = $1",
+                "UPDATE instances SET url = $2, registration = $3, secret_key = $4, secret = $5, \
+                 host = $6 WHERE id = $1",
                 id,
                 delivery.map(|delivery| &delivery.url),
                 delivery.map(|delivery| &delivery.registration_id),
                 delivery.map(|delivery| &delivery.secret.key_id),
                 delivery.map(|delivery| delivery.secret.ciphertext.as_slice()),
+                delivery.map(|delivery| &delivery.host),
             ))
             .await?;
-            if delivery.is_none() {
-                sql.rows(notifications::drop_all(id, self.now)).await?;
-            }
+            let follow = match delivery {
+                Some(delivery) => notifications::go_to(id, &delivery.host),
+                None => notifications::drop_all(id, self.now),
+            };
+            sql.rows(follow).await?;
         }
         let row = sql
             .row(statement!(
@@ -320,31 +327,6 @@ impl Operation for UpdateInstance {
     }
 }
 
-impl Operation for SetInstance {
-    type Output = Option<Instance>;
-    const DOING: &'static str = "setting an instance's mode or trust";
-
-    async fn run(&self, sql: &mut dyn Sql) -> Result<End<Self::Output>, StoreError> {
-        let row = sql
-            .row(statement!(
-                concat!(
-                    "UPDATE instances SET mode = CASE WHEN $3 = 1 THEN $4 ELSE mode END, \
-                     trusted_context = COALESCE($5, trusted_context), updated_at = $6 \
-                     WHERE organisation = $1 AND id = $2 AND deleted_at IS NULL RETURNING ",
-                    instance_columns!()
-                ),
-                &self.organisation,
-                &self.instance,
-                self.mode.is_some(),
-                self.mode.flatten().map(Mode::as_str),
-                self.trusted_context,
-                self.now,
-            ))
-            .await?;
-        Ok(End::Keep(row.map(instance).transpose()?))
-    }
-}
-
 pub(in crate::store) struct DeleteInstance {
     pub(in crate::store) organisation: String,
     pub(in crate::store) id: String,
@@ -360,7 +342,7 @@ impl Operation for DeleteInstance {
         let taken = sql
             .row(statement!(
                 "UPDATE instances SET deleted_at = $3, updated_at = $3, url = NULL, \
-                 registration = NULL, secret_key = NULL, secret = NULL \
+                 host = NULL, registration = NULL, secret_key = NULL, secret = NULL \
                  WHERE organisation = $1 AND id = $2 AND deleted_at IS NULL RETURNING token",
                 organisation,
                 id,

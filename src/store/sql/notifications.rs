@@ -26,7 +26,7 @@ pub(super) fn notify_of(
 ) -> Option<Statement> {
     Some(statement!(
         "INSERT INTO notifications (request, organisation, instance, decided_at, attempts, \
-         next_at) SELECT $3, organisation, id, $4, 0, $4 FROM instances \
+         next_at, host) SELECT $3, organisation, id, $4, 0, $4, host FROM instances \
          WHERE organisation = $1 AND id = $2 AND deleted_at IS NULL AND url IS NOT NULL \
          ON CONFLICT (request) DO NOTHING",
         organisation,
@@ -46,6 +46,15 @@ pub(super) async fn notify_all<'a>(
         sql.batch(statements).await?;
     }
     Ok(())
+}
+
+/// What is queued goes to the instance's new receiver.
+pub(super) fn go_to(instance: &str, host: &str) -> Statement {
+    statement!(
+        "UPDATE notifications SET host = $2 WHERE instance = $1 AND ended_at IS NULL",
+        instance,
+        host,
+    )
 }
 
 /// Nothing more is delivered for the instance.
@@ -72,18 +81,29 @@ impl Operation for ClaimNotifications {
                     self.give_up_before,
                 ),
                 statement!(
-                    "UPDATE notifications SET attempts = attempts + 1, next_at = $2 \
+                    // A host's oldest, as many as it has places: whoever else looks meanwhile finds the
+                    // same ones, locked, or the places taken.
+                    "UPDATE notifications SET attempts = attempts + 1, next_at = $2, \
+                     busy_until = $2 \
                      WHERE ended_at IS NULL AND request IN (SELECT request FROM notifications \
-                     WHERE ended_at IS NULL AND next_at <= $1 ORDER BY next_at LIMIT $3 \
-                     /*postgres*/ FOR UPDATE SKIP LOCKED /*end*/) \
+                     WHERE ended_at IS NULL AND next_at <= $1 AND request IN \
+                     (SELECT waiting.request FROM (SELECT request, host, ROW_NUMBER() OVER \
+                     (PARTITION BY host ORDER BY next_at, request) AS place \
+                     FROM notifications WHERE ended_at IS NULL AND next_at <= $1) AS waiting \
+                     LEFT JOIN (SELECT host, COUNT(*) AS taken FROM notifications \
+                     WHERE busy_until > $1 GROUP BY host) AS busy ON busy.host = waiting.host \
+                     WHERE waiting.place + COALESCE(busy.taken, 0) <= $4) \
+                     ORDER BY next_at LIMIT $3 /*postgres*/ FOR UPDATE SKIP LOCKED /*end*/) \
                      RETURNING request, organisation, instance, decided_at, attempts, \
                      (SELECT url FROM instances WHERE id = instance), \
+                     (SELECT host FROM instances WHERE id = instance), \
                      (SELECT registration FROM instances WHERE id = instance), \
                      (SELECT secret_key FROM instances WHERE id = instance), \
                      (SELECT secret FROM instances WHERE id = instance)",
                     self.now,
                     self.now.plus(self.lease),
                     self.limit,
+                    self.per_host,
                 ),
             ])
             .await?;
@@ -112,12 +132,14 @@ impl Operation for FinishNotification {
     async fn run(&self, sql: &mut dyn Sql) -> Result<End<bool>, StoreError> {
         let row = sql
             .row(statement!(
-                "UPDATE notifications SET next_at = COALESCE($3, next_at), ended_at = $4 \
+                "UPDATE notifications SET next_at = COALESCE($3, next_at), ended_at = $4, \
+                 busy_until = $5 \
                  WHERE request = $1 AND attempts = $2 AND ended_at IS NULL RETURNING request",
                 &self.request,
                 self.attempt,
                 self.retry_at,
                 self.retry_at.is_none().then_some(self.now),
+                self.busy_until,
             ))
             .await?;
         Ok(End::Keep(row.is_some()))

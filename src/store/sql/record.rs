@@ -142,12 +142,14 @@ impl Record {
         )
     }
 
-    /// Only what is approved or waits can be repeated; the rest forgets what identified it.
+    /// Only what is approved or waits can be repeated; the rest forgets what identified it. A request
+    /// of an instance has one call.
     fn finish_call(&self, call: &NewOutcome) -> Statement {
         let OutcomeColumns { word, detail, seconds } = OutcomeColumns::of(&call.outcome);
         statement!(
             "UPDATE calls SET outcome = $6, detail = $7, timeout_seconds = $8, \
-             identity = CASE WHEN $6 = 'approval' THEN identity ELSE NULL END \
+             identity = CASE WHEN $6 = 'approval' THEN identity ELSE NULL END, \
+             judged = CASE WHEN instance IS NULL THEN 0 ELSE $10 END \
              WHERE organisation = $1 AND surface = $2 AND conversation = $3 AND turn = $4 \
              AND call_id = $5 AND request = $9 AND outcome IS NULL RETURNING call_id",
             &self.ticket.organisation,
@@ -159,6 +161,7 @@ impl Record {
             detail,
             seconds,
             &self.ticket.request,
+            self.used.judged > 0,
         )
     }
 }

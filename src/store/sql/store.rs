@@ -8,8 +8,10 @@ use super::conversations::{
 };
 use super::decide_turn::FailContinuation;
 use super::directory::{
-    GetVersion, ListChannels, ListSwitches, ListTokens, ListVersions, RevokeToken, TokenByHash,
+    GetToken, GetVersion, ListChannels, ListSwitches, ListTokens, ListVersions, RevokeToken,
+    TokenByHash,
 };
+use super::instance_settings::ListSettings;
 use super::instances::{AbandonChange, DeleteInstance, GetInstance, ListInstances};
 use super::lifecycle::ExpireDue;
 use super::read::{CountPending, GetApproval, GetSealed, List, ListTurn, Ping, SchemaVersion};
@@ -20,10 +22,11 @@ use crate::store::{
     Answer, Approval, Begin, BeginChange, Begun, Cancel, Cancelled, ChangeBegun, ChangeTicket,
     Channel, ChannelMoved, ClaimApproval, ClaimNotifications, Claimed, ContinuationFailed,
     Conversation, CreateInstance, Created, Decide, DecideTurn, Decided, DueNotification,
-    FinishNotification, Instance, InstanceCreated, InstanceDeleted, InstanceUpdated, Listing,
-    MoveChannel, NewToken, PutVersion, Record, Recorded, ReportExecution, Reported, SealedParts,
-    SetInstance, Store, StoreError, StoredVersion, Sweep, Swept, Switch, Timestamp, Token,
-    ToolDefinition, Turn, TurnDecided, UpdateInstance, VersionPut, Watch, Watched,
+    FinishNotification, Instance, InstanceCreated, InstanceDeleted, InstanceSet, InstanceUpdated,
+    Listing, MoveChannel, NewToken, PutVersion, Record, Recorded, ReportExecution, Reported,
+    SealedParts, SetInstance, SettingsChange, Store, StoreError, StoredVersion, Sweep, Swept,
+    Switch, Timestamp, Token, ToolDefinition, Turn, TurnDecided, UpdateInstance, VersionPut, Watch,
+    Watched,
 };
 
 /// A database that runs operations.
@@ -201,6 +204,11 @@ impl<E: Engine> Store for E {
         Box::pin(self.write(token))
     }
 
+    fn token<'a>(&'a self, organisation: &'a str, id: &'a str) -> Answer<'a, Option<Token>> {
+        let (organisation, id) = (organisation.to_owned(), id.to_owned());
+        Box::pin(self.read(GetToken { organisation, id }))
+    }
+
     fn token_by_hash(&self, hash: [u8; 32]) -> Answer<'_, Option<Token>> {
         Box::pin(self.read(TokenByHash(hash)))
     }
@@ -275,8 +283,17 @@ impl<E: Engine> Store for E {
         Box::pin(self.write(update))
     }
 
-    fn set_instance(&self, set: SetInstance) -> Answer<'_, Option<Instance>> {
+    fn set_instance(&self, set: SetInstance) -> Answer<'_, Option<InstanceSet>> {
         Box::pin(self.write(set))
+    }
+
+    fn instance_settings<'a>(
+        &'a self,
+        organisation: &'a str,
+        id: &'a str,
+    ) -> Answer<'a, Vec<SettingsChange>> {
+        let (organisation, id) = (organisation.to_owned(), id.to_owned());
+        Box::pin(self.read(ListSettings { organisation, instance: id }))
     }
 
     fn instance<'a>(&'a self, organisation: &'a str, id: &'a str) -> Answer<'a, Option<Instance>> {

@@ -162,7 +162,7 @@ impl Sweep {
 
 impl Sweep {
     /// The key that made an instance stays as long as the instance or the record of its deletion: a
-    /// repeat must not make another.
+    /// repeat must not make another. Who set it stays as long as records do, and as long as itself.
     async fn instances(&self, sql: &mut dyn Sql) -> Result<u64, StoreError> {
         let answers = sql
             .batch(vec![
@@ -186,6 +186,15 @@ impl Sweep {
                      (SELECT instance, at, request FROM escalations WHERE at < $1 LIMIT $2) \
                      RETURNING request",
                     self.keys_before,
+                    self.limit,
+                ),
+                statement!(
+                    "DELETE FROM instance_settings WHERE (instance, number) IN \
+                     (SELECT instance, number FROM instance_settings WHERE changed_at < $1 \
+                     AND NOT EXISTS (SELECT 1 FROM instances \
+                     WHERE instances.id = instance_settings.instance) LIMIT $2) \
+                     RETURNING instance",
+                    self.records_before,
                     self.limit,
                 ),
             ])

@@ -307,13 +307,13 @@ impl Client {
         }
     }
 
-    fn unexpected(&self, ask: &Ask, answer: &Answer) {
+    pub(super) fn unexpected(&self, ask: &Ask, answer: &Answer) {
         let Ask { method, path, body, .. } = ask;
         self.ledger.contradiction(format!("{method} {path} {body:?} is answered {answer:?}"));
     }
 
     /// Repeats a request, at any process, until it is answered.
-    async fn ask(&mut self, ask: &Ask) -> Answer {
+    pub(super) async fn ask(&mut self, ask: &Ask) -> Answer {
         let begun = Instant::now();
         let mut repeated = false;
         loop {

@@ -37,6 +37,7 @@ pub(super) struct Tokens {
     pub(super) gateway: String,
     pub(super) ana: String,
     pub(super) ben: String,
+    pub(super) provisioner: String,
 }
 
 /// One process, or the place of one that was killed.
@@ -123,7 +124,7 @@ impl Site {
             let settings = format!(
                 "[server]\nlisten = \"127.0.0.1:0\"\n\n[store]\nurl = {}\n\n[judge]\n\
                  deadline = \"1s\"\nrequest_deadline = \"1s\"\n\n[approvals]\n\
-                 start_within = \"1h\"\n",
+                 start_within = \"1h\"\n\n[aap]\nallow_loopback_webhooks = true\n",
                 json!(store)
             );
             let path = folder.path().join(format!("{name}.toml"));
@@ -144,6 +145,7 @@ impl Site {
             gateway: token(&["gateway", "--name", "gw", "--decide"]),
             ana: token(&["operator", "--name", "ana"]),
             ben: token(&["operator", "--name", "ben"]),
+            provisioner: token(&["provisioner", "--name", "rollout", "--versions", "erp:7"]),
         };
         let owner = token(&["policy_owner", "--name", "owner"]);
         // Another test of this process may have installed it.

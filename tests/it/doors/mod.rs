@@ -21,6 +21,7 @@ mod metrics;
 mod openapi;
 mod polls;
 mod rights;
+mod through;
 mod tokens;
 mod turns;
 mod whole;

@@ -250,7 +250,7 @@ impl World {
             }],
             tools: if own { Vec::new() } else { vec![definition] },
             reserve: Reserved::default(),
-            escalations_after: None,
+            instance_after: None,
             now: self.now(),
             lease: Duration::from_secs(60),
         }

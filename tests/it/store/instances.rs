@@ -6,8 +6,9 @@ use approver::decide::policy::Mode;
 use approver::decide::request::Door;
 use approver::store::{
     BeginChange, Begun, ChangeBegun, ChangeOperation, ChangeTicket, Claimed, CreateInstance,
-    Decided, Delivery, Instance, InstanceCreated, InstanceDeleted, InstanceToken, InstanceUpdated,
-    NewToken, Recorded, Reported, Sealed, SetInstance, Status, Token, TokenKind, UpdateInstance,
+    Decided, Delivery, Instance, InstanceCreated, InstanceDeleted, InstanceSet, InstanceSettings,
+    InstanceToken, InstanceUpdated, NewOutcome, NewToken, Record, Recorded, Reported, Reserved,
+    Sealed, SetInstance, Status, Sweep, ToJudge, Token, TokenKind, UpdateInstance,
 };
 
 use super::lifecycle::{claim, report};
@@ -16,7 +17,8 @@ use super::world::{AGENT, ORGANISATION, World, approve, at};
 pub(super) fn receiver(url: &str) -> Delivery {
     let secret = Sealed { key_id: "k1".to_owned(), ciphertext: vec![0, 255] };
     let registration_id = "11111111-1111-4111-8111-111111111111".to_owned();
-    Delivery { url: url.to_owned(), registration_id, secret }
+    let host = url.trim_start_matches("https://").split('/').next().unwrap().to_owned();
+    Delivery { url: url.to_owned(), host, registration_id, secret }
 }
 
 pub(super) fn change(operation: ChangeOperation, key: &str, digest: &str) -> BeginChange {
@@ -201,20 +203,60 @@ pub(super) async fn an_instance_changes_under_a_key_of_its_own(world: World) {
             instance: "i1".to_owned(),
             mode,
             trusted_context,
+            by: "root".to_owned(),
             now: at(6),
         };
-        world.store.set_instance(set).await.unwrap()
+        let set = world.store.set_instance(set).await.unwrap();
+        set.map(|InstanceSet { instance, change }| {
+            let settings = |one: InstanceSettings| (one.mode, one.trusted_context);
+            (
+                instance,
+                change.map(|one| (one.by, one.at, settings(one.before), settings(one.after))),
+            )
+        })
     };
+    let by = |before, after| Some(("root".to_owned(), at(6), before, after));
     assert_eq!(set("another", None, Some(true)).await, None);
-    let now = set(ORGANISATION, Some(Some(Mode::Auto)), None).await.unwrap();
+    let (now, change) = set(ORGANISATION, Some(Some(Mode::Auto)), None).await.unwrap();
     assert_eq!((now.mode, now.trusted_context), (Some(Mode::Auto), false));
-    let now = set(ORGANISATION, None, Some(true)).await.unwrap();
+    assert_eq!(change, by((None, false), (Some(Mode::Auto), false)));
+    let (now, change) = set(ORGANISATION, None, Some(true)).await.unwrap();
     assert_eq!((now.mode, now.trusted_context), (Some(Mode::Auto), true));
-    let now = set(ORGANISATION, Some(None), Some(false)).await.unwrap();
+    assert_eq!(change, by((Some(Mode::Auto), false), (Some(Mode::Auto), true)));
+    // Nothing changes, and nothing is recorded.
+    let again = set(ORGANISATION, Some(Some(Mode::Auto)), Some(true)).await;
+    assert_eq!(again, Some((now, None)));
+    let (now, change) = set(ORGANISATION, Some(None), Some(false)).await.unwrap();
     assert_eq!(now, Instance { updated_at: at(6), ..expected });
+    assert_eq!(change, by((Some(Mode::Auto), true), (None, false)));
+    let recorded = world.store.instance_settings(ORGANISATION, "i1").await.unwrap();
+    assert_eq!(recorded.len(), 3);
+    assert_eq!(
+        recorded[1].after,
+        InstanceSettings { mode: Some(Mode::Auto), trusted_context: true }
+    );
+    assert_eq!(recorded[2].before, recorded[1].after);
+    assert!(world.store.instance_settings("another", "i1").await.unwrap().is_empty());
     world.store.delete_instance(ORGANISATION, "i1", at(7)).await.unwrap();
     assert_eq!(set(ORGANISATION, None, Some(true)).await, None);
     assert_eq!(update("k4", Some("late"), None).await, InstanceUpdated::NotFound);
+    // What was recorded outlives the instance, for as long as records are kept.
+    let sweep = async |records_before| {
+        let old = at(0);
+        let sweep = Sweep {
+            inputs_before: old,
+            records_before,
+            keys_before: old,
+            protocol_before: at(8),
+            deliveries_before: old,
+            limit: 100,
+        };
+        world.store.sweep(sweep).await.unwrap();
+        world.store.instance_settings(ORGANISATION, "i1").await.unwrap().len()
+    };
+    assert_eq!(sweep(at(6)).await, 3);
+    assert_eq!(world.store.instance(ORGANISATION, "i1").await.unwrap(), None);
+    assert_eq!(sweep(at(7)).await, 0);
 }
 
 pub(super) async fn deleting_an_instance_ends_what_it_may_do(world: World) {
@@ -286,7 +328,7 @@ pub(super) async fn an_instances_escalations_count_by_time(world: World) {
         begin.instance = Some(instance.to_owned());
         // Another conversation every time.
         begin.conversation = key.to_owned();
-        begin.escalations_after = Some(at(after));
+        begin.instance_after = Some(at(after));
         let judged = world.judge(begin).await;
         let escalations = judged.state.escalations;
         let outcome = through(world.pending(&judged, key, &format!("ap-{key}")), instance);
@@ -305,4 +347,51 @@ pub(super) async fn an_instances_escalations_count_by_time(world: World) {
     world.decided(world.decision("ap-k1", approve())).await;
     assert_eq!(counted("i1", "k5", 9).await, 3);
     assert_eq!(counted("i1", "k6", 10).await, 0);
+}
+
+pub(super) async fn an_instances_calls_count_by_time(world: World) {
+    provisioned(&world, "i1", None).await;
+    provisioned(&world, "i2", None).await;
+    let reserve = Reserved { judged: 1, sandbox_calls: 0, sandbox_seconds: 0 };
+    let begin = |instance: &str, key: &str, after: Option<u64>, seconds: u64| {
+        let mut begin = world.request(key, &[key]);
+        begin.door = Door::Aap;
+        begin.instance = Some(instance.to_owned());
+        // Another conversation and turn every time.
+        begin.conversation = key.to_owned();
+        begin.turn = key.to_owned();
+        begin.reserve = reserve;
+        begin.instance_after = after.map(at);
+        begin.now = at(seconds);
+        begin
+    };
+    let met = |judged: &ToJudge| {
+        let mut writes = judged.state.turn_writes.clone();
+        writes.sort();
+        (judged.state.judged_in_turn, writes)
+    };
+    let record = async |judged: &ToJudge, outcome: NewOutcome, used: Reserved| {
+        let ticket = judged.ticket.clone();
+        let calls = vec![through(outcome, "i1")];
+        let record = Record { ticket, calls, used, escalations: 0, now: at(10) };
+        assert_eq!(world.store.record(record).await.unwrap(), Recorded::Done);
+    };
+    let first = world.judge(begin("i1", "k1", Some(0), 10)).await;
+    assert_eq!(met(&first), (0, vec![]));
+    // What is being judged counts already, for this instance alone.
+    let second = world.judge(begin("i1", "k2", Some(0), 10)).await;
+    assert_eq!(met(&second), (1, vec!["write of k1".to_owned()]));
+    assert_eq!(met(&world.judge(begin("i2", "k3", Some(0), 10)).await), (0, vec![]));
+    // Nobody was asked about the one; the other may be repeated once a person said no.
+    record(&first, world.pending(&first, "k1", "ap-k1"), Reserved::default()).await;
+    record(&second, world.approved(&second, "k2", "ap-k2"), reserve).await;
+    let both = vec!["write of k1".to_owned(), "write of k2".to_owned()];
+    assert_eq!(met(&world.judge(begin("i1", "k4", Some(0), 10)).await), (1, both));
+    world.decided(world.decision("ap-k1", approver::store::PersonVerdict::Reject)).await;
+    let left = vec!["write of k2".to_owned(), "write of k4".to_owned()];
+    assert_eq!(met(&world.judge(begin("i1", "k5", Some(0), 11)).await), (2, left));
+    // What came before the time does not count, and with turns that count nothing of it does.
+    let left = vec!["write of k5".to_owned()];
+    assert_eq!(met(&world.judge(begin("i1", "k6", Some(10), 12)).await), (1, left));
+    assert_eq!(met(&world.judge(begin("i1", "k7", None, 12)).await), (0, vec![]));
 }

@@ -94,12 +94,14 @@ conformance! {
         an_instance_changes_under_a_key_of_its_own,
         deleting_an_instance_ends_what_it_may_do,
         what_a_machine_approved_for_an_instance_is_claimed_first,
-        an_instances_escalations_count_by_time;
+        an_instances_escalations_count_by_time,
+        an_instances_calls_count_by_time;
     notifications:
         whatever_ends_a_request_is_told_once,
         a_deleted_conversations_requests_are_told,
         one_worker_attempts_until_it_is_acknowledged,
         delivery_ends_with_the_receiver_the_instance_or_the_week,
+        a_host_has_so_many_places,
         requests_are_kept_as_long_as_the_protocol_says;
     watch:
         every_change_wakes_those_who_wait_for_it;

@@ -19,6 +19,7 @@ async fn due_at(world: &World, now: Timestamp) -> Vec<DueNotification> {
         lease: Duration::from_secs(60),
         give_up_before: now.minus(HOUR * 168),
         limit: 100,
+        per_host: 100,
     };
     let mut due = world.store.claim_notifications(claim).await.unwrap();
     due.sort_by(|left, right| left.request.cmp(&right.request));
@@ -32,7 +33,8 @@ async fn due(world: &World, seconds: u64) -> Vec<DueNotification> {
 async fn finish(world: &World, request: &str, attempt: u32, retry: Option<u64>, now: u64) -> bool {
     let request = request.to_owned();
     let retry_at = retry.map(at);
-    let finish = FinishNotification { request, attempt, retry_at, now: at(now) };
+    let finish =
+        FinishNotification { request, attempt, retry_at, busy_until: at(now), now: at(now) };
     world.store.finish_notification(finish).await.unwrap()
 }
 
@@ -145,6 +147,50 @@ pub(super) async fn delivery_ends_with_the_receiver_the_instance_or_the_week(wor
     world.decided(world.decision("ap-c3", approve())).await;
     world.store.delete_instance(ORGANISATION, "i1", at(1_000)).await.unwrap();
     assert!(due(&world, 1_001).await.is_empty());
+}
+
+pub(super) async fn a_host_has_so_many_places(world: World) {
+    for (id, url) in
+        [("i1", "https://a.example/1"), ("i2", "https://a.example/2"), ("i3", "https://b.example")]
+    {
+        provisioned(&world, id, Some(receiver(url))).await;
+    }
+    raised(&world, "i1", "k1", &["a1", "a2"]).await;
+    raised(&world, "i2", "k2", &["a3", "a4", "a5"]).await;
+    raised(&world, "i3", "k3", &["b1", "b2"]).await;
+    for call in ["a1", "a2", "a3", "a4", "a5", "b1", "b2"] {
+        world.decided(world.decision(&format!("ap-{call}"), approve())).await;
+    }
+    let claim = async |limit: u32, seconds: u64| {
+        let now = at(seconds);
+        let lease = Duration::from_secs(60);
+        let give_up_before = at(0);
+        let claim = ClaimNotifications { now, lease, give_up_before, limit, per_host: 2 };
+        let due = world.store.claim_notifications(claim).await.unwrap();
+        let mut found: Vec<_> = due.into_iter().map(|one| one.request).collect();
+        found.sort();
+        found
+    };
+    assert_eq!(claim(1, 1_000).await, ["ap-a1"]);
+    // Whoever looks, the host has its places once.
+    assert_eq!(claim(9, 1_000).await, ["ap-a2", "ap-b1", "ap-b2"]);
+    assert!(claim(9, 1_001).await.is_empty());
+    let busy = async |request: &str, attempt: u32, busy_until: u64, now: u64| {
+        let request = request.to_owned();
+        let (busy_until, now) = (at(busy_until), at(now));
+        let finish = FinishNotification { request, attempt, retry_at: None, busy_until, now };
+        assert!(world.store.finish_notification(finish).await.unwrap());
+    };
+    // A place is free when its attempt says so.
+    busy("ap-a1", 1, 1_005, 1_002).await;
+    assert!(claim(9, 1_004).await.is_empty());
+    assert_eq!(claim(9, 1_005).await, ["ap-a3"]);
+    // What goes to another host from now on takes its places there.
+    receives(&world, "u1", Some("https://c.example")).await;
+    busy("ap-a3", 1, 1_006, 1_006).await;
+    let mut later = claim(9, 1_060).await;
+    later.retain(|one| one.starts_with("ap-a"));
+    assert_eq!(later, ["ap-a2", "ap-a4", "ap-a5"]);
 }
 
 pub(super) async fn requests_are_kept_as_long_as_the_protocol_says(world: World) {

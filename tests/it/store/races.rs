@@ -344,7 +344,7 @@ pub(super) async fn an_instances_deletion_leaves_nothing_pending_or_told(world: 
 fn claim_at(seconds: u64) -> ClaimNotifications {
     let now = at(seconds);
     let lease = std::time::Duration::from_secs(60);
-    ClaimNotifications { now, lease, give_up_before: at(0), limit: 3 }
+    ClaimNotifications { now, lease, give_up_before: at(0), limit: 3, per_host: 100 }
 }
 
 pub(super) async fn one_of_20_workers_gets_each_notification(world: World) {

@@ -80,7 +80,7 @@ impl World {
                 .collect(),
             tools: Vec::new(),
             reserve: Reserved::default(),
-            escalations_after: None,
+            instance_after: None,
             now: at(0),
             lease: Duration::from_secs(60),
         }

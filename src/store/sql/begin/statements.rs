@@ -132,7 +132,8 @@ impl Begin {
     pub(super) fn insert_call(&self, call: &BeginCall, request: &str) -> Statement {
         statement!(
             "INSERT INTO calls (organisation, surface, conversation, turn, call_id, digest, \
-             request, identity, created_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) \
+             request, identity, created_at, instance, judged) \
+             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11) \
              ON CONFLICT (organisation, surface, conversation, turn, call_id) DO NOTHING \
              RETURNING call_id",
             &self.organisation,
@@ -144,11 +145,13 @@ impl Begin {
             request,
             call.identity.as_ref(),
             self.now,
+            self.instance.as_ref(),
+            self.instance.is_some() && self.reserve.judged > 0,
         )
     }
 
     /// All that the plan must know, in one statement: `request` is the one whose own calls do not
-    /// count as the turn's writes.
+    /// count as the turn's writes, nor as the instance's calls.
     pub(super) fn select_facts(&self, request: &str) -> Statement {
         statement!(
             "SELECT 'grant', approval, origin, label, name, definition, 0, 0 FROM grants \
@@ -168,7 +171,16 @@ impl Begin {
              WHERE organisation = $1 AND agent IN ('', $6) \
              UNION ALL \
              SELECT 'escalation', request, '', '', '', '', 0, 0 FROM escalations \
-             WHERE instance = $5 AND at > $9",
+             WHERE instance = $5 AND at > $9 \
+             UNION ALL \
+             SELECT 'judged', '', '', '', '', '', 0, 0 FROM calls \
+             WHERE instance = $5 AND created_at > $9 AND judged = 1 AND request <> $8 \
+             UNION ALL \
+             SELECT 'write', calls.identity, '', '', '', '', 0, 0 \
+             FROM calls LEFT JOIN approvals ON approvals.id = calls.detail \
+             WHERE calls.instance = $5 AND calls.created_at > $9 \
+             AND calls.identity IS NOT NULL AND calls.request <> $8 \
+             AND (calls.outcome IS NULL OR approvals.status IN ('pending', 'approved'))",
             &self.organisation,
             &self.surface,
             &self.conversation,
@@ -177,7 +189,7 @@ impl Begin {
             &self.agent,
             &self.turn,
             request,
-            self.escalations_after.unwrap_or(Timestamp::from_unix_millis(i64::MAX)),
+            self.instance_after.unwrap_or(Timestamp::from_unix_millis(i64::MAX)),
         )
     }
 }

@@ -221,6 +221,113 @@ async fn an_instance_cannot_probe_for_the_wording_that_passes(world: World) {
     assert_eq!(asked.load(Ordering::SeqCst), 11);
 }
 
+/// Approves any note, on the word of the policy's list.
+const LISTED: &str = r#"{"soft_deny":[],"basis":[{"source":"allow","index":1,"quote":"Notes on existing contacts are routine","covers":[0,1,2]}],"unsupported_arguments":[],"reason":"Notes are routine.","decision":"approve"}"#;
+
+/// The calls that the judge was asked about, all of which it approves.
+fn approving(world: &World) -> Arc<AtomicU32> {
+    let count = Arc::new(AtomicU32::new(0));
+    let counted = Arc::clone(&count);
+    world.judge(move |_| {
+        counted.fetch_add(1, Ordering::SeqCst);
+        Move::say(LISTED)
+    });
+    count
+}
+
+fn numbered(number: u32) -> Value {
+    call("note_add", json!({"contact": "C-1042", "text": format!("v{number}")}))
+}
+
+async fn new_turns_do_not_buy_an_instance_more_judgements(world: World) {
+    let provisioner = provisioner(&world).await;
+    let asking = provision(&world, &provisioner, "k").await;
+    let other = provision(&world, &provisioner, "k2").await;
+    let replica = world.replica().await;
+    let elsewhere = Asking { world: &replica, id: asking.id.clone(), token: asking.token.clone() };
+    for instance in [&asking, &other] {
+        instance.set(Some(Mode::Auto), false).await;
+    }
+    let asked = approving(&world);
+    let attempt = async |asking: &Asking<'_>, number: u32| {
+        let name = format!("c{number}");
+        // A turn of its own by its name, or by naming none.
+        let body = match number % 2 {
+            0 => numbered(number),
+            _ => claiming(numbered(number), json!({"turn": name, "conversation": {"id": name}})),
+        };
+        let made = asking.raise(&name, &body).await;
+        let reason = asking.stored(id(&made)).await.facts.pause_reason;
+        (made["status"].as_str().unwrap().to_owned(), reason)
+    };
+    let approved = ("approved".to_owned(), None);
+    let waits = ("pending".to_owned(), Some("turn_limit".to_owned()));
+    for number in 0..16 {
+        let asking = if number < 8 { &asking } else { &elsewhere };
+        assert_eq!(attempt(asking, number).await, approved, "{number}");
+    }
+    for number in 16..20 {
+        assert_eq!(attempt(&asking, number).await, waits, "{number}");
+    }
+    assert_eq!(attempt(&elsewhere, 20).await, waits);
+    assert_eq!(asked.load(Ordering::SeqCst), 16);
+    // It is this instance's limit, until the hour is over.
+    assert_eq!(attempt(&other, 21).await, approved);
+    world.pass(Duration::from_secs(3_601));
+    assert_eq!(attempt(&asking, 22).await, approved);
+    // What its operator vouches for has its turns.
+    for number in 30..46 {
+        assert_eq!(
+            attempt(&asking, number).await.0,
+            if number < 45 { "approved" } else { "pending" }
+        );
+    }
+    asking.set(Some(Mode::Auto), true).await;
+    assert_eq!(attempt(&asking, 47).await, approved);
+}
+
+async fn requests_at_once_share_an_instances_judgements(world: World) {
+    let asking = asking(&world).await;
+    asking.set(Some(Mode::Auto), false).await;
+    let asked = approving(&world);
+    let raise = async |number: u32| asking.raise(&format!("k{number}"), &numbered(number)).await;
+    let made = futures::future::join_all((0..24).map(raise)).await;
+    let approved = made.iter().filter(|made| made["status"] == "approved").count();
+    assert!(approved <= 16, "{approved}");
+    assert!(asked.load(Ordering::SeqCst) <= 16);
+}
+
+async fn new_turns_do_not_let_an_instance_repeat_a_write(world: World) {
+    let provisioner = provisioner(&world).await;
+    let asking = provision(&world, &provisioner, "k").await;
+    let other = provision(&world, &provisioner, "k2").await;
+    for instance in [&asking, &other] {
+        instance.set(Some(Mode::Auto), false).await;
+    }
+    let asked = approving(&world);
+    let attempt = async |asking: &Asking<'_>, key: &str, body: &Value| {
+        let made = asking.raise(key, body).await;
+        let reason = asking.stored(id(&made)).await.facts.pause_reason;
+        (made["status"].as_str().unwrap().to_owned(), reason)
+    };
+    let approved = ("approved".to_owned(), None);
+    let waits = ("pending".to_owned(), Some("repeated_call".to_owned()));
+    let in_turn =
+        |name: &str| claiming(numbered(1), json!({"turn": name, "conversation": {"id": name}}));
+    assert_eq!(attempt(&asking, "k1", &numbered(1)).await, approved);
+    assert_eq!(attempt(&asking, "k2", &numbered(1)).await, waits);
+    assert_eq!(attempt(&asking, "k3", &in_turn("t1")).await, waits);
+    assert_eq!(attempt(&asking, "k4", &in_turn("t2")).await, waits);
+    assert_eq!(attempt(&asking, "k5", &numbered(2)).await, approved);
+    assert_eq!(attempt(&other, "k6", &numbered(1)).await, approved);
+    assert_eq!(asked.load(Ordering::SeqCst), 3);
+    // Neither for ever, nor sooner in the turn itself.
+    world.pass(Duration::from_secs(3_601));
+    assert_eq!(attempt(&asking, "k7", &in_turn("t3")).await, approved);
+    world.pass(Duration::from_secs(3_601));
+    assert_eq!(attempt(&asking, "k8", &in_turn("t3")).await, waits);
+}
+
 async fn a_grant_is_one_instances_and_one_conversations(world: World) {
     let provisioner = provisioner(&world).await;
     let asking = provision(&world, &provisioner, "k").await;
@@ -275,6 +382,9 @@ on_both_stores!(
     nothing_else_may_be_claimed,
     without_trust_the_conversation_is_for_people_alone,
     an_instance_cannot_probe_for_the_wording_that_passes,
+    new_turns_do_not_buy_an_instance_more_judgements,
+    requests_at_once_share_an_instances_judgements,
+    new_turns_do_not_let_an_instance_repeat_a_write,
     a_grant_is_one_instances_and_one_conversations,
     the_switch_and_the_policy_hold_here_too,
 );

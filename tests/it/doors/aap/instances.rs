@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use approver::store::{Sweep, TokenKind};
+use approver::service::Limits;
+use approver::service::events::{Events, WebhookSettings};
+use approver::service::keys::token_hash;
+use approver::store::{Created, NewToken, Sweep, Token, TokenKind};
 use reqwest::Method;
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
@@ -11,6 +14,7 @@ use super::{
     Asking, INSTANCES, approve, asking, call, channel, code, id, members, note, provision,
     provisioner, put_version,
 };
+use crate::doors::events::SECRET;
 use crate::doors::judgements::content;
 use crate::doors::on_both_stores;
 use crate::doors::world::{ORGANISATION, Reply, World};
@@ -232,6 +236,24 @@ async fn an_operator_sets_mode_and_trust(world: World) {
     assert_eq!((&shown["mode"], &shown["trusted_context"]), (&Value::Null, &json!(true)));
     let listed = world.get("/v1/instances", &operator).await.expect(200);
     assert_eq!(listed["instances"], json!([shown]));
+    // Who did it, when, and what stood before.
+    world.pass(Duration::from_secs(1));
+    set(&admin, json!({"mode": null})).await.expect(200);
+    set(&admin, json!({"mode": "plan", "trusted_context": false})).await.expect(200);
+    let set_to = |mode: Value, trusted: bool| json!({"mode": mode, "trusted_context": trusted});
+    let change = |at: &str, before: Value, after: Value| json!({"changed_by": "root", "changed_at": at, "before": before, "after": after});
+    let first = "2027-01-15T08:00:00Z";
+    let expected = json!([
+        change(first, set_to(Value::Null, false), set_to(json!("auto"), true)),
+        change(first, set_to(json!("auto"), true), set_to(Value::Null, true)),
+        change("2027-01-15T08:00:01Z", set_to(Value::Null, true), set_to(json!("plan"), false)),
+    ]);
+    let whole = world.get(&path, &operator).await.expect(200);
+    assert_eq!((&whole["changes"], &whole["deleted_at"]), (&expected, &Value::Null));
+    assert_eq!((&whole["id"], &whole["mode"]), (&json!(asking.id), &json!("plan")));
+    assert_eq!(world.get(&path, &asking.token).await.error(403), "forbidden");
+    let unknown = format!("/v1/instances/{}", uuid::Uuid::new_v4());
+    assert_eq!(world.get(&unknown, &admin).await.error(404), "not_found");
     for body in [
         json!({"mode": "free"}),
         json!({"mode": 1}),
@@ -253,6 +275,85 @@ async fn an_operator_sets_mode_and_trust(world: World) {
     assert_eq!(reply.error(400), "conversation_mode_not_offered");
     let foreign = world.token_of("birch", "root", TokenKind::Admin).await;
     assert_eq!(set(&foreign, json!({"mode": "ask"})).await.error(404), "not_found");
+    assert_eq!(world.get(&path, &foreign).await.error(404), "not_found");
+    // The record outlives the instance.
+    world.store.delete_instance(ORGANISATION, &asking.id, world.now()).await.unwrap();
+    let whole = world.get(&path, &operator).await.expect(200);
+    assert_eq!(
+        (&whole["changes"], &whole["deleted_at"]),
+        (&expected, &json!("2027-01-15T08:00:01Z"))
+    );
+}
+
+async fn an_operators_setting_is_told(world: World) {
+    let (url, taken, _) = crate::doors::events::receiver(0).await;
+    let events = Events::to_webhook(WebhookSettings::new(&url, SECRET.into())).unwrap();
+    let world = world.beside(Limits::default(), events.clone()).await;
+    let asking = asking(&world).await;
+    let admin = world.token("root", TokenKind::Admin).await;
+    let path = format!("/v1/instances/{}", asking.id);
+    for _ in 0..2 {
+        let body = json!({"trusted_context": true}).to_string();
+        world.send(Method::PATCH, &path, Some(&admin), &[], Some(body)).await.expect(200);
+    }
+    crate::doors::events::drained(&events).await;
+    let taken = taken.lock().unwrap();
+    assert_eq!(taken.len(), 1, "what changes nothing is no news");
+    let told: Value = serde_json::from_str(&taken[0].1).unwrap();
+    assert_eq!(
+        (&told["type"], &told["timestamp"]),
+        (&json!("instance-set"), &json!("2027-01-15T08:00:00Z"))
+    );
+    let expected = json!({
+        "organisation": ORGANISATION, "instance_id": asking.id, "agent": "erp",
+        "version": "production", "changed_by": "root",
+        "before": {"mode": null, "trusted_context": false},
+        "after": {"mode": null, "trusted_context": true},
+    });
+    assert_eq!(told["data"], expected);
+}
+
+async fn an_instance_is_its_provisioners_alone(world: World) {
+    let first = provisioner(&world).await;
+    let kind =
+        || TokenKind::Provisioner { versions: vec![("erp".to_owned(), "production".to_owned())] };
+    let other = world.token("another", kind()).await;
+    let asking = provision(&world, &first, "k").await;
+    let path = format!("{INSTANCES}/{}", asking.id);
+    let name = json!({"instance_name": "mine now"});
+    let refused = async |token: &str| {
+        for method in [Method::GET, Method::DELETE] {
+            let reply = world.send(method, &path, Some(token), &[], None).await;
+            assert_eq!(code(reply, 404, "not_found"), "not_found");
+        }
+        let reply = patch(&world, token, &asking.id, "u", &name).await;
+        assert_eq!(code(reply, 404, "not_found"), "not_found");
+    };
+    // The same agent version, and all the same no business of its.
+    refused(&other).await;
+    // The key is the provisioner's own too: it makes another instance.
+    let others = provision(&world, &other, "k").await;
+    assert_ne!(others.id, asking.id);
+    assert_ne!(others.token, asking.token);
+    assert_eq!(asking.submit("k1", &note()).await.status, 201);
+    world.get(&path, &first).await.expect(200);
+    // Whoever gets the name of a revoked token goes on in its place.
+    let id = format!("tok-{ORGANISATION}-rollout-provisioner");
+    assert!(world.store.revoke_token(ORGANISATION, &id, world.now()).await.unwrap());
+    refused(&other).await;
+    let token = Token {
+        id: "tok-next".to_owned(),
+        organisation: ORGANISATION.to_owned(),
+        name: "rollout".to_owned(),
+        kind: kind(),
+        created_at: world.now(),
+        revoked_at: None,
+    };
+    let next = NewToken { token, hash: token_hash("test-next") };
+    assert_eq!(world.store.create_token(next).await.unwrap(), Created::Done);
+    let changed = patch(&world, "test-next", &asking.id, "u", &name).await.expect(200);
+    assert_eq!(changed["name"], "mine now");
+    assert_eq!(world.delete(&path, "test-next").await.status, 204);
 }
 
 on_both_stores!(
@@ -262,4 +363,6 @@ on_both_stores!(
     a_change_is_made_once,
     a_deleted_instance_asks_nothing_more,
     an_operator_sets_mode_and_trust,
+    an_operators_setting_is_told,
+    an_instance_is_its_provisioners_alone,
 );

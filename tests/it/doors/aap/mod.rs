@@ -133,6 +133,7 @@ impl Asking<'_> {
             instance: self.id.clone(),
             mode: Some(mode),
             trusted_context: Some(trusted_context),
+            by: "root".to_owned(),
             now: self.world.now(),
         };
         assert!(self.world.store.set_instance(set).await.unwrap().is_some());

@@ -292,6 +292,17 @@ async fn a_gateway_has_no_part_in_an_instances_requests(world: World) {
     assert_eq!(reply.error(404), "not_found");
     let reply = world.delete(&format!("/v1/conversations/{}", facts.conversation), &gateway).await;
     assert_eq!(reply.error(404), "not_found");
+    let decision = json!({"decision": "approve", "hmac": shown["hmac"], "decided_by": "ana"});
+    let reply = world.post(&format!("{path}/decision"), &gateway, &decision).await;
+    assert_eq!(reply.error(404), "not_found");
+    let reply = world.post_once(&format!("{path}/claim"), &gateway, "c", &json!({})).await;
+    assert_eq!(reply.error(404), "not_found");
+    let turn = json!({"turn_id": facts.turn, "conversation_id": facts.conversation,
+        "surface": facts.surface});
+    for turn in [turn, json!({"turn_id": facts.turn})] {
+        let reply = world.post("/v1/decisions/next/failed", &gateway, &turn).await;
+        assert_eq!(reply.error(404), "not_found");
+    }
     let decisions = json!({
         "turn_id": facts.turn,
         "conversation_id": facts.conversation,

@@ -1,10 +1,12 @@
 //! Notifications, to a receiver on this machine.
 
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use approver::service::aap::deliveries::Deliveries;
+use approver::store::TokenKind;
 use axum::body::Bytes;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
@@ -43,16 +45,47 @@ struct Receiver {
     got: Arc<Mutex<Vec<(HeaderMap, String)>>>,
     moves: Arc<Mutex<VecDeque<Move>>>,
     verifies: Arc<Mutex<Verifies>>,
+    held: Arc<Held>,
+}
+
+/// Notifications that a receiver leaves unanswered: right now, and the most at once.
+#[derive(Default)]
+struct Held {
+    now: AtomicUsize,
+    most: AtomicUsize,
+}
+
+/// One of them, until whoever sent it gives up.
+struct Holding(Arc<Held>);
+
+impl Holding {
+    fn new(held: &Arc<Held>) -> Self {
+        let now = held.now.fetch_add(1, Ordering::SeqCst) + 1;
+        held.most.fetch_max(now, Ordering::SeqCst);
+        Self(Arc::clone(held))
+    }
+}
+
+impl Drop for Holding {
+    fn drop(&mut self) {
+        self.0.now.fetch_sub(1, Ordering::SeqCst);
+    }
 }
 
 impl Receiver {
     async fn start() -> Self {
-        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        Self::start_at("127.0.0.1").await
+    }
+
+    /// At another address of this machine, which is another host.
+    async fn start_at(host: &str) -> Self {
+        let listener = tokio::net::TcpListener::bind((host, 0)).await.unwrap();
         let receiver = Self {
             url: format!("http://{}/events", listener.local_addr().unwrap()),
             got: Arc::default(),
             moves: Arc::default(),
             verifies: Arc::new(Mutex::new(Verifies::Yes)),
+            held: Arc::default(),
         };
         let routes = axum::Router::new()
             .route("/events", axum::routing::post(take))
@@ -124,13 +157,16 @@ async fn take(State(receiver): State<Receiver>, headers: HeaderMap, body: Bytes)
         Some(Move::Redirect(to)) => {
             (StatusCode::TEMPORARY_REDIRECT, [("location", to)]).into_response()
         }
-        Some(Move::Never) => std::future::pending().await,
+        Some(Move::Never) => {
+            let _held = Holding::new(&receiver.held);
+            std::future::pending().await
+        }
     }
 }
 
 async fn told<'w>(world: &'w World, provisioner: &str, receiver: &Receiver) -> Asking<'w> {
     let body = json!({"delivery": receiver.delivery()});
-    let made = world.post_once(INSTANCES, provisioner, "told", &body).await.expect(201);
+    let made = world.post_once(INSTANCES, provisioner, &receiver.url, &body).await.expect(201);
     let text = |value: &Value| value.as_str().unwrap().to_owned();
     let (id, token) = (text(&made["instance"]["id"]), text(&made["credential"]["token"]));
     Asking { world, id, token }
@@ -249,8 +285,9 @@ async fn every_end_is_told_once(world: World) {
     asking.cancel(id(&cancelled)).await.expect(200);
     world.pass(Duration::from_secs(1_800));
     asking.get(id(&expired)).await.expect(200);
-    for _ in 0..3 {
+    for _ in 0..4 {
         world.service.deliver_due().await.unwrap();
+        world.pass(Duration::from_secs(1));
     }
     let told = receiver.resolved();
     assert_eq!(told.len(), 5);
@@ -361,6 +398,71 @@ async fn a_receiver_that_hangs_costs_its_own_attempt(world: World) {
     assert_eq!(receiver.resolved().len(), 2);
 }
 
+async fn a_host_that_hangs_leaves_room_for_others(world: World) {
+    let provisioner = provisioner(&world).await;
+    let stalled = Receiver::start_at("127.0.0.2").await;
+    let healthy = Receiver::start().await;
+    let hanging = told(&world, &provisioner, &stalled).await;
+    let served = told(&world, &provisioner, &healthy).await;
+    // More than there are attempts at once, and all of them older.
+    for number in 0..40 {
+        stalled.next(Move::Never);
+        hanging.raise(&format!("s{number}"), &call("find", json!({}))).await;
+    }
+    world.pass(Duration::from_millis(1));
+    for number in 0..6 {
+        served.raise(&format!("h{number}"), &call("find", json!({}))).await;
+    }
+    let replica = world.replica().await;
+    let workers = [&world, &replica].map(|world| Deliveries::start(Arc::clone(&world.service)));
+    let end = std::time::Instant::now() + Duration::from_secs(60);
+    let mut seen = false;
+    while healthy.resolved().len() < 6 || !seen {
+        assert!(std::time::Instant::now() < end, "{} of 6", healthy.resolved().len());
+        seen |= stalled.held.now.load(Ordering::SeqCst) == 2;
+        world.pass(Duration::from_millis(100));
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    drop(workers);
+    assert_eq!(stalled.held.most.load(Ordering::SeqCst), 2);
+    assert!(stalled.resolved().len() < 16, "the others were not waited for");
+    assert_eq!(healthy.resolved().len(), 6);
+}
+
+async fn a_host_gets_ten_challenges_a_minute(world: World) {
+    let provisioner = provisioner(&world).await;
+    let versions = vec![("erp".to_owned(), "production".to_owned())];
+    let another = world.token("another", TokenKind::Provisioner { versions }).await;
+    let receiver = Receiver::start().await;
+    let elsewhere = Receiver::start_at("127.0.0.2").await;
+    let make = async |token: &str, key: u32, receiver: &Receiver| {
+        let body = json!({"delivery": receiver.delivery()});
+        world.post_once(INSTANCES, token, &format!("k{key}"), &body).await
+    };
+    for key in 0..10 {
+        let token = if key < 5 { &provisioner } else { &another };
+        make(token, key, &receiver).await.expect(201);
+    }
+    let reply = make(&another, 10, &receiver).await;
+    assert!(reply.headers.contains_key("retry-after"));
+    assert_eq!(code(reply, 429, "rate_limit"), "rate_limited");
+    make(&another, 11, &elsewhere).await.expect(201);
+    assert_eq!(receiver.messages("webhook.verification").len(), 10);
+    // The key is free again, and so is the next minute.
+    world.pass(Duration::from_secs(60));
+    make(&another, 10, &receiver).await.expect(201);
+    // A provisioner has thirty, wherever they go.
+    let receivers = futures::future::join_all(
+        (10..14).map(|last| async move { Receiver::start_at(&format!("127.0.0.{last}")).await }),
+    );
+    let receivers = receivers.await;
+    for key in 0..30 {
+        make(&provisioner, 100 + key, &receivers[key as usize % 4]).await.expect(201);
+    }
+    let reply = make(&provisioner, 130, &receivers[0]).await;
+    assert_eq!(code(reply, 429, "rate_limit"), "rate_limited");
+}
+
 async fn a_deleted_instances_receiver_hears_nothing(world: World) {
     let provisioner = provisioner(&world).await;
     let receiver = Receiver::start().await;
@@ -406,6 +508,8 @@ on_both_stores!(
     what_is_not_acknowledged_comes_again,
     delivery_is_given_up_after_a_week,
     a_receiver_that_hangs_costs_its_own_attempt,
+    a_host_that_hangs_leaves_room_for_others,
+    a_host_gets_ten_challenges_a_minute,
     a_deleted_instances_receiver_hears_nothing,
     the_worker_delivers_and_stops,
 );

@@ -134,12 +134,8 @@ async fn a_refused_request_stores_no_mode(world: World) {
 /// One that fails after it passed validation keeps it.
 async fn a_mode_is_stored_although_recording_fails(world: World) {
     let token = world.gateway().await;
-    let broken = super::super::broken::Broken {
-        inner: std::sync::Arc::clone(&world.store),
-        failures: usize::MAX.into(),
-        recorded_all_the_same: false,
-    };
-    let failing = world.on(std::sync::Arc::new(broken), Default::default()).await;
+    let broken = super::super::broken::broken(&world.store, usize::MAX, false);
+    let failing = world.on(broken, Default::default()).await;
     let body = said("t1", mode(json!("plan")));
     assert_eq!(failing.judge_calls(&token, "k1", &body).await.status, 503);
     assert_eq!(stored(&world, &token).await, "plan");

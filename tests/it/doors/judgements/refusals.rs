@@ -227,7 +227,7 @@ async fn what_is_still_being_judged_is_asked_for_again_later(world: World) {
         }],
         tools: Vec::new(),
         reserve: Reserved::default(),
-        escalations_after: None,
+        instance_after: None,
         now: world.now(),
         lease: Duration::from_secs(60),
     };
@@ -279,11 +279,7 @@ fn nothing_planted_reaches_an_error_or_the_log() {
             let arguments = format!(r#"{{"contact":"C-1042","text":"{PLANTED}"}}"#);
             let mut body = request(&[call("c1", "note_add", &arguments)]);
             body["conversation"]["items"][0]["content"] = json!(PLANTED);
-            let broken = Arc::new(super::super::broken::Broken {
-                inner: Arc::clone(&world.store),
-                failures: usize::MAX.into(),
-                recorded_all_the_same: false,
-            });
+            let broken = super::super::broken::broken(&world.store, usize::MAX, false);
             let failing = world.on(broken, Timing::default()).await;
             let mut replies = vec![failing.judge_calls(&token, "k0", &body).await];
             assert_eq!(replies[0].status, 503, "{}", replies[0].text);

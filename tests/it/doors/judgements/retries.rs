@@ -12,7 +12,7 @@ use approver::store::{Listing, Status, TokenKind};
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use super::super::broken::Broken;
+use super::super::broken::broken;
 use super::super::on_both_stores;
 use super::super::world::{ORGANISATION, World};
 use super::{APPROVES, NOTE, PATH, approval_id, call, note, only, outcomes, request};
@@ -171,12 +171,8 @@ async fn a_caller_who_hangs_up_loses_nothing(world: World) {
 
 async fn an_approval_that_cannot_be_recorded_waits_for_a_person(world: World) {
     let token = world.gateway().await;
-    let broken = Broken {
-        inner: Arc::clone(&world.store),
-        failures: AtomicUsize::new(1),
-        recorded_all_the_same: false,
-    };
-    let failing = world.on(Arc::new(broken), Timing::default()).await;
+    let broken = broken(&world.store, 1, false);
+    let failing = world.on(broken, Timing::default()).await;
     let body = request(&[note("c1"), call("c2", "find", "{}"), call("c3", "wipe", "{}")]);
     let answer = failing.judge_calls(&token, "k1", &body).await.expect(200);
     assert_eq!(outcomes(&answer), ["pending", "execute", "pending"]);
@@ -196,13 +192,9 @@ async fn an_approval_that_cannot_be_recorded_waits_for_a_person(world: World) {
 async fn what_cannot_be_recorded_at_all_does_not_run(world: World) {
     let token = world.gateway().await;
     let asked = slow_judge(&world, Duration::ZERO);
-    let broken = Broken {
-        inner: Arc::clone(&world.store),
-        failures: AtomicUsize::new(2),
-        recorded_all_the_same: false,
-    };
+    let broken = broken(&world.store, 2, false);
     let timing = Timing { request: Duration::from_secs(3), ..Timing::default() };
-    let failing = world.on(Arc::new(broken), timing).await;
+    let failing = world.on(broken, timing).await;
     let body = request(&[note("c1"), call("c2", "find", "{}")]);
     let reply = failing.judge_calls(&token, "k1", &body).await;
     assert_eq!(reply.headers["retry-after"], "1");
@@ -224,12 +216,8 @@ async fn what_cannot_be_recorded_at_all_does_not_run(world: World) {
 async fn a_lost_answer_of_the_store_is_found_again(world: World) {
     let token = world.gateway().await;
     let asked = slow_judge(&world, Duration::ZERO);
-    let broken = Broken {
-        inner: Arc::clone(&world.store),
-        failures: AtomicUsize::new(1),
-        recorded_all_the_same: true,
-    };
-    let failing = world.on(Arc::new(broken), Timing::default()).await;
+    let broken = broken(&world.store, 1, true);
+    let failing = world.on(broken, Timing::default()).await;
     let body = request(&[note("c1")]);
     let answer = failing.judge_calls(&token, "k1", &body).await.expect(200);
     assert_eq!(outcomes(&answer), ["approved"]);
