@@ -16,6 +16,7 @@ use approver::decide::Settings;
 use approver::decide::policy::{Class, Mode, Modes};
 use approver::decide::request::{Door, Origin, Tool};
 use approver::decide::state::ToolIdentity;
+use approver::http::server::{self, Connections};
 use approver::http::{Doors, router};
 use approver::judge::breaker::Breakers;
 use approver::service::keys::{Bound, KeyRing, Part, token_hash};
@@ -66,7 +67,11 @@ async fn wait_at(address: &str) {
             }
         }
     });
-    for id in std::io::stdin().lock().lines() {
+    for (number, id) in std::io::stdin().lock().lines().enumerate() {
+        // As many as a listener's queue holds: whoever is dropped there comes back seconds later.
+        if number % 100 == 99 {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
         let (id, address, told) = (id.unwrap(), address.to_owned(), told.clone());
         tokio::spawn(async move {
             let mut connection = TcpStream::connect(address).await.unwrap();
@@ -130,7 +135,9 @@ async fn serve() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap().to_string();
     let doors = router(Doors { service: Arc::clone(&service), settings: Arc::default() });
-    tokio::spawn(async move { axum::serve(listener, doors).await.unwrap() });
+    let connections = Connections { most: 20_000, ..Connections::default() };
+    let (never, grace) = (std::future::pending(), Duration::ZERO);
+    tokio::spawn(server::serve(listener, doors, connections, never, grace));
 
     let before = resident();
     let mut waiters = Command::new(std::env::current_exe().unwrap())

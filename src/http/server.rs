@@ -16,8 +16,8 @@ use hyper_util::server::graceful::GracefulShutdown;
 use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
-use tokio::time::{Instant, Sleep, sleep, timeout};
+use tokio::sync::{Semaphore, watch};
+use tokio::time::{Sleep, sleep, timeout};
 
 use super::limits::{HeaderLimits, MAX_TARGET};
 
@@ -26,7 +26,8 @@ use super::limits::{HeaderLimits, MAX_TARGET};
 pub struct Connections {
     /// At once; more wait to be accepted.
     pub most: usize,
-    /// For a request's header to arrive whole, the time before it begins included.
+    /// For a request's header to arrive whole, the time before it begins included; and as long again
+    /// for the first byte of a connection.
     pub header_timeout: Duration,
     /// The header of a request that gets an answer of ours. HTTP itself reads a larger one, so that
     /// there is a request to answer.
@@ -52,6 +53,9 @@ const NO_SOCKET: Duration = Duration::from_millis(200);
 /// How an HTTP/2 connection begins (RFC 9113, 3.4).
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
+/// How long to wait for more where the first bytes leave open which HTTP it is.
+const LOOK_AGAIN: Duration = Duration::from_millis(10);
+
 /// Serves until `end` is ready; then connections get what they wait for, at most for `grace`.
 pub async fn serve(
     listener: TcpListener,
@@ -62,6 +66,7 @@ pub async fn serve(
 ) {
     let builder = builder(connections);
     let open = GracefulShutdown::new();
+    let (ended, _) = watch::channel(false);
     let slots = Arc::new(Semaphore::new(connections.most));
     let mut end = std::pin::pin!(end);
     loop {
@@ -80,19 +85,62 @@ pub async fn serve(
         };
         // Answers are small and whole: waiting for more to send would only delay them.
         let _slower = stream.set_nodelay(true);
-        let io = TokioIo::new(Watched::new(stream, connections.header_timeout));
-        let service = TowerToHyperService::new(router.clone());
-        let connection = builder.serve_connection(io, service).into_owned();
-        let connection = open.watch(connection);
+        let (builder, router, open) = (builder.clone(), router.clone(), open.watcher());
+        let mut ended = ended.subscribe();
         tokio::spawn(async move {
+            let version = tokio::select! {
+                _ = ended.changed() => None,
+                version = timeout(connections.header_timeout, version(&stream)) => {
+                    version.ok().and_then(Result::ok)
+                }
+            };
+            let builder = match version {
+                // Nobody began anything.
+                None => return,
+                Some(Version::Http1) => builder.http1_only(),
+                Some(Version::Http2) => builder.http2_only(),
+            };
+            let io = TokioIo::new(Watched::new(stream));
+            let service = TowerToHyperService::new(router);
+            let connection = builder.serve_connection(io, service).into_owned();
             // What ends a connection early is its client's matter: it goes to no log.
-            let _ended = connection.await;
+            let _ended = open.watch(connection).await;
             drop(slot);
         });
     }
     drop(listener);
+    ended.send_replace(true);
     if timeout(grace, open.shutdown()).await.is_err() {
         tracing::warn!("connections were still open and are cut");
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Version {
+    Http1,
+    Http2,
+}
+
+/// Which HTTP a connection speaks, by its first bytes, which stay where they are: read ahead, they
+/// would cost every connection a second buffer.
+///
+/// # Errors
+/// It ended or failed before it said so.
+async fn version(stream: &TcpStream) -> io::Result<Version> {
+    let mut first = [0; PREFACE.len()];
+    loop {
+        let length = stream.peek(&mut first).await?;
+        let first = first.get(..length).unwrap_or_default();
+        if first.is_empty() {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        if !PREFACE.starts_with(first) {
+            return Ok(Version::Http1);
+        }
+        if first.len() == PREFACE.len() {
+            return Ok(Version::Http2);
+        }
+        sleep(LOOK_AGAIN).await;
     }
 }
 
@@ -142,30 +190,16 @@ async fn accept(listener: &TcpListener) -> TcpStream {
     }
 }
 
-/// A connection that ends when its first bytes do not come, or when nobody takes what is written.
-///
-/// HTTP's own timer starts only when it is known which HTTP it is.
+/// A connection that ends when nobody takes what is written.
 struct Watched {
     stream: TcpStream,
-    /// Bytes that are the preface's so far; `None` once it is known which HTTP it is.
-    begun: Option<usize>,
-    begin: Pin<Box<Sleep>>,
-    stalled: bool,
-    stall: Pin<Box<Sleep>>,
+    /// When to give up; set while nobody takes anything.
+    stall: Option<Pin<Box<Sleep>>>,
 }
 
 impl Watched {
-    fn new(stream: TcpStream, header_timeout: Duration) -> Self {
-        let begin = Box::pin(sleep(header_timeout));
-        let stall = Box::pin(sleep(WRITE_STALL));
-        Self { stream, begun: Some(0), begin, stalled: false, stall }
-    }
-
-    fn read(&mut self, bytes: &[u8]) {
-        let Some(begun) = self.begun else { return };
-        let rest = PREFACE.get(begun..).unwrap_or_default();
-        self.begun =
-            (bytes.len() < rest.len() && rest.starts_with(bytes)).then_some(begun + bytes.len());
+    fn new(stream: TcpStream) -> Self {
+        Self { stream, stall: None }
     }
 
     /// What came of writing: a write that is not taken for too long is an error.
@@ -175,14 +209,11 @@ impl Watched {
         written: Poll<io::Result<T>>,
     ) -> Poll<io::Result<T>> {
         if written.is_ready() {
-            self.stalled = false;
+            self.stall = None;
             return written;
         }
-        if !self.stalled {
-            self.stalled = true;
-            self.stall.as_mut().reset(Instant::now() + WRITE_STALL);
-        }
-        match self.stall.as_mut().poll(context) {
+        let stall = self.stall.get_or_insert_with(|| Box::pin(sleep(WRITE_STALL)));
+        match stall.as_mut().poll(context) {
             Poll::Ready(()) => Poll::Ready(Err(io::ErrorKind::TimedOut.into())),
             Poll::Pending => Poll::Pending,
         }
@@ -195,14 +226,7 @@ impl AsyncRead for Watched {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        let before = buffer.filled().len();
-        let read = Pin::new(&mut self.stream).poll_read(context, buffer);
-        if read.is_ready() {
-            self.read(buffer.filled().get(before..).unwrap_or_default());
-        } else if self.begun.is_some() && self.begin.as_mut().poll(context).is_ready() {
-            return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
-        }
-        read
+        Pin::new(&mut self.stream).poll_read(context, buffer)
     }
 }
 
