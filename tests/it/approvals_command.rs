@@ -7,6 +7,8 @@ use std::time::Duration;
 
 use approver::decide::novelty::{Finding, Kind};
 use approver::decide::verdict::Tokens;
+use approver::service::Limits;
+use approver::service::events::Events;
 use approver::store::{JudgeRecord, TokenKind};
 use serde_json::{Value, json};
 
@@ -164,6 +166,32 @@ async fn a_person_decides_at_the_terminal() {
     let ran = desk.run(&format!("reject {} --yes --json", second.id)).await;
     let answer: Value = serde_json::from_str(&ran.output).unwrap();
     assert_eq!(answer, json!({"approval_id": second.id, "status": "rejected"}));
+}
+
+/// A key that was taken out of the ring too early leaves the way to a no.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn without_its_key_a_call_is_rejected_and_not_approved() {
+    let desk = Desk::open().await;
+    let raised = desk.world.waiting().await;
+    let other = desk.world.under_keys(&["k2"], Limits::default(), Events::to_log()).await;
+    let there = async |arguments: &str| {
+        let mut command = desk.command(arguments);
+        command.env("APPROVER_URL", &other.url);
+        run(command).await
+    };
+    for arguments in ["list".to_owned(), format!("show {}", raised.id)] {
+        let shown = there(&arguments).await;
+        assert_eq!(shown.code, Some(0), "{}", shown.errors);
+        assert!(shown.output.contains("sealed under the key `k1`"), "{}", shown.output);
+    }
+    let approved = there(&format!("approve {} --yes", raised.id)).await;
+    assert_eq!((approved.code, approved.output.as_str()), (Some(1), ""));
+    for part in ["refused: ", "`k1`", "Put the key back", "(key_missing, request "] {
+        assert!(approved.errors.contains(part), "{}", approved.errors);
+    }
+    let rejected = there(&format!("reject {} --yes", raised.id)).await;
+    assert_eq!((rejected.code, rejected.errors.as_str()), (Some(0), ""));
+    assert_eq!(desk.world.status(&raised).await, "rejected");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

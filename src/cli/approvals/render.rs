@@ -30,10 +30,8 @@ pub(super) fn brief(approval: &Value) -> String {
             word(approval, "created_at")
         ),
     );
-    line(
-        &mut text,
-        &format!("  {} {}", call(approval), cut(&word(approval, "arguments"), LINE_LIMIT)),
-    );
+    let arguments = approval["arguments"].as_str().map_or_else(|| missing(approval), shown);
+    line(&mut text, &format!("  {} {}", call(approval), cut(&arguments, LINE_LIMIT)));
     let why = match (word(approval, "pause_reason"), word(approval, "reason")) {
         (code, reason) if code.is_empty() => reason,
         (code, reason) if reason.is_empty() => code,
@@ -67,7 +65,7 @@ pub(super) fn whole(approval: &Value) -> String {
     line(&mut text, &format!("{} {}", word(approval, "id"), word(approval, "status")));
     field(&mut text, "call", &call(approval));
     let arguments = approval["arguments"].as_str();
-    field(&mut text, "arguments", &arguments.map_or_else(|| "no longer kept".to_owned(), shown));
+    field(&mut text, "arguments", &arguments.map_or_else(|| missing(approval), shown));
     let code = word(approval, "pause_reason");
     if !code.is_empty() {
         field(&mut text, "waits", &code);
@@ -118,6 +116,22 @@ pub(super) fn whole(approval: &Value) -> String {
     }
     resolution(approval, &mut text);
     text
+}
+
+/// Why no arguments are shown.
+fn missing(approval: &Value) -> String {
+    let missing = &approval["arguments_missing"];
+    match missing["reason"].as_str() {
+        Some("key_missing") => format!(
+            "cannot be read: they are sealed under the key `{}`, which is not in the service's key \
+             ring; the call can be rejected, and approved once the key is back",
+            word(missing, "key_id")
+        ),
+        Some("unreadable") => {
+            "cannot be read: they are not what was sealed; the call can be rejected".to_owned()
+        }
+        Some(_) | None => "no longer kept".to_owned(),
+    }
 }
 
 fn resolution(approval: &Value, text: &mut String) {

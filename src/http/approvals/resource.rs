@@ -9,6 +9,7 @@
 //!   "server_label":"erp", "tool_version":"3", // ?
 //!   "timeout_seconds":120,                    // ?
 //!   "arguments":"{…}", "hmac":"5c1a…",        // ? exact text; absent once `retention.inputs` is over
+//!   "arguments_missing":{"reason","key_id"?}, // ? why there are none: not_kept|key_missing|unreadable
 //!   "policy_class":"write",                   // read|write|destructive|null
 //!   "mode":"auto", "conversationMode":"auto", // the mode that the call was raised in
 //!   "pause_reason":"novel_argument",          // ? code
@@ -35,12 +36,12 @@ use crate::decide::request::Origin;
 use crate::decide::verdict::Tokens;
 use crate::http::time::rfc3339;
 use crate::service::approvals::ApprovalView;
-use crate::service::input::Echo;
+use crate::service::input::{Echo, Missing};
 use crate::store::{Execution, JudgeRecord, Resolution, Status};
 
 /// The whole resource.
 pub(super) fn resource(view: &ApprovalView) -> Value {
-    let ApprovalView { approval, input, output } = view;
+    let ApprovalView { approval, input, missing, output } = view;
     let facts = &approval.facts;
     let decided = approval.decision.as_ref().and_then(|decision| decision.reason.as_ref());
     let reason = match approval.status {
@@ -76,6 +77,9 @@ pub(super) fn resource(view: &ApprovalView) -> Value {
     if let Some(input) = input {
         add("arguments", json!(input.arguments));
         add("hmac", json!(input.hmac));
+    }
+    if let Some(missing) = missing {
+        add("arguments_missing", arguments_missing(missing));
     }
     add("policy_class", json!(facts.class.map(|class| class.as_str())));
     add("mode", json!(facts.mode.as_str()));
@@ -113,6 +117,15 @@ pub(super) fn resource(view: &ApprovalView) -> Value {
         add("execution", execution(reported, output.as_deref()));
     }
     members.into()
+}
+
+/// Why there are no arguments.
+fn arguments_missing(missing: &Missing) -> Value {
+    match missing {
+        Missing::NotKept => json!({"reason": "not_kept"}),
+        Missing::KeyMissing { key_id } => json!({"reason": "key_missing", "key_id": key_id}),
+        Missing::Unreadable => json!({"reason": "unreadable"}),
+    }
 }
 
 /// What an instance of the approval protocol says: claims, for a person to weigh.

@@ -15,6 +15,7 @@ mod decisions;
 mod events;
 mod health;
 pub(crate) mod judgements;
+mod keys;
 mod metrics;
 mod openapi;
 mod polls;

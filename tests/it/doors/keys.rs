@@ -1,0 +1,95 @@
+//! What a key ring that lacks a key leaves to a person.
+
+use std::time::Duration;
+
+use approver::service::Limits;
+use approver::service::events::Events;
+use serde_json::json;
+
+use super::on_both_stores;
+use super::raised::{CONVERSATION, call};
+use super::world::World;
+
+/// The same service after its only key was replaced.
+async fn without_the_key(world: &World) -> World {
+    world.under_keys(&["k2"], Limits::default(), Events::to_log()).await
+}
+
+async fn what_cannot_be_opened_can_be_rejected_and_not_approved(world: World) {
+    let (ana, gateway) = world.staffed().await;
+    let raised = world.waiting().await;
+    let other = without_the_key(&world).await;
+    let body = other.get(&raised.path(""), &ana).await.expect(200);
+    assert_eq!(body["status"], "pending");
+    assert!(body.get("arguments").is_none() && body.get("hmac").is_none(), "{body}");
+    assert_eq!(body["arguments_missing"], json!({"reason": "key_missing", "key_id": "k1"}));
+
+    let reply = other.decide(&raised, &ana, &raised.approve()).await;
+    let message = reply.json["error"]["message"].as_str().unwrap();
+    assert!(message.contains("`k1`") && message.contains("Put the key back"), "{message}");
+    let detail = json!({"approval_id": raised.id, "key_id": "k1"});
+    assert_eq!(reply.json["error"]["detail"], detail);
+    assert_eq!(reply.error(409), "key_missing");
+    let turn = json!({"turn_id": "resp_1", "continuation_id": "resp_2", "decided_by": "ana",
+        "input": [raised.answer("approve")]});
+    assert_eq!(other.post("/v1/decisions", &gateway, &turn).await.error(409), "key_missing");
+    assert_eq!(world.status(&raised).await, "pending");
+
+    // Whoever rejects needs nothing that only the arguments could tell.
+    let reject = json!({"decision": "reject", "hmac": "", "reason": "Nobody can read it."});
+    other.decide(&raised, &ana, &reject).await.expect(200);
+    assert_eq!(world.status(&raised).await, "rejected");
+}
+
+async fn the_key_that_comes_back_brings_the_approval_back(world: World) {
+    let (ana, _) = world.staffed().await;
+    let raised = world.waiting().await;
+    let other = without_the_key(&world).await;
+    assert_eq!(other.decide(&raised, &ana, &raised.approve()).await.error(409), "key_missing");
+    let both = world.under_keys(&["k2", "k1"], Limits::default(), Events::to_log()).await;
+    let body = both.get(&raised.path(""), &ana).await.expect(200);
+    assert!(body.get("arguments_missing").is_none(), "{body}");
+    // With the key a wrong `hmac` is a wrong `hmac`, whatever the decision.
+    let wrong = json!({"decision": "reject", "hmac": "0".repeat(64)});
+    assert_eq!(both.decide(&raised, &ana, &wrong).await.error(400), "approval_hmac_mismatch");
+    both.decide(&raised, &ana, &raised.approve()).await.expect(200);
+}
+
+async fn every_other_end_needs_no_key(world: World) {
+    let (ana, gateway) = world.staffed().await;
+    let in_turn = world.waiting().await;
+    let cancelled = world
+        .raise(super::raised::Raise { turn: "resp_3".to_owned(), ..call("call_2", "note_add") });
+    let cancelled = cancelled.await;
+    let other = without_the_key(&world).await;
+    let turn = json!({"turn_id": "resp_1", "continuation_id": "resp_2", "decided_by": "ana",
+        "input": [in_turn.answer("reject")]});
+    other.post("/v1/decisions", &gateway, &turn).await.expect(200);
+    assert_eq!(world.status(&in_turn).await, "rejected");
+    other.post(&cancelled.path("/cancel"), &gateway, &json!({})).await.expect(200);
+    assert_eq!(world.status(&cancelled).await, "cancelled");
+
+    let deleted = world
+        .raise(super::raised::Raise { turn: "resp_4".to_owned(), ..call("call_3", "note_add") });
+    let deleted = deleted.await;
+    let path = format!("/v1/conversations/{CONVERSATION}");
+    assert!(other.delete(&path, &gateway).await.status < 300);
+    assert_eq!(world.status(&deleted).await, "cancelled");
+
+    let expired = world.raise(super::raised::Raise {
+        conversation: "conv_2".to_owned(),
+        ..call("call_4", "note_add")
+    });
+    let expired = expired.await;
+    world.pass(Duration::from_secs(3_601));
+    let later = without_the_key(&world).await;
+    assert_eq!(later.service.expire_due(10).await.unwrap(), 1);
+    let body = later.get(&expired.path(""), &ana).await.expect(200);
+    assert_eq!(body["status"], "expired");
+}
+
+on_both_stores!(
+    what_cannot_be_opened_can_be_rejected_and_not_approved,
+    the_key_that_comes_back_brings_the_approval_back,
+    every_other_end_needs_no_key,
+);
