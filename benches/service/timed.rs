@@ -268,6 +268,18 @@ impl Store for Timed {
         self.inner.finish_notification(finish)
     }
 
+    fn keys_in_use(&self) -> Answer<'_, Vec<KeyUse>> {
+        self.inner.keys_in_use()
+    }
+
+    fn sealed_otherwise(&self, otherwise: SealedOtherwise) -> Answer<'_, Vec<SigningSecret>> {
+        self.inner.sealed_otherwise(otherwise)
+    }
+
+    fn reseal(&self, reseal: Reseal) -> Answer<'_, bool> {
+        self.inner.reseal(reseal)
+    }
+
     fn sweep(&self, sweep: Sweep) -> Answer<'_, Swept> {
         self.inner.sweep(sweep)
     }

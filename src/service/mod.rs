@@ -30,6 +30,7 @@ pub mod names;
 mod person;
 mod polls;
 mod refusal;
+mod rotation;
 mod running;
 mod stale;
 pub mod tokens;

@@ -15,6 +15,7 @@ mod instance;
 mod judgement;
 mod migrations;
 pub mod postgres;
+mod sealing;
 mod sql;
 pub mod sqlite;
 mod time;
@@ -44,6 +45,7 @@ pub use judgement::{
 };
 
 pub use postgres::{Postgres, PostgresSettings};
+pub use sealing::{KeyUse, Reseal, SealedOtherwise, SigningSecret};
 pub use sqlite::{Sqlite, SqliteSettings};
 pub use time::Timestamp;
 pub use wake::{Watch, Watched};
@@ -310,6 +312,18 @@ pub trait Store: Send + Sync {
     /// Records how an attempt went; `false` when the notification ended meanwhile, or another
     /// attempt began.
     fn finish_notification(&self, finish: FinishNotification) -> Answer<'_, bool>;
+
+    // --- keys
+
+    /// How much is sealed under each key, by its id.
+    fn keys_in_use(&self) -> Answer<'_, Vec<KeyUse>>;
+
+    /// Signing secrets of every organisation that are sealed under another key, by their instances'
+    /// ids.
+    fn sealed_otherwise(&self, otherwise: SealedOtherwise) -> Answer<'_, Vec<SigningSecret>>;
+
+    /// Stores a secret that was sealed anew; `false` when it is not the one that was read any more.
+    fn reseal(&self, reseal: Reseal) -> Answer<'_, bool>;
 
     // --- housekeeping
 

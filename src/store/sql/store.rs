@@ -13,6 +13,7 @@ use super::directory::{
 use super::instances::{AbandonChange, DeleteInstance, GetInstance, ListInstances};
 use super::lifecycle::ExpireDue;
 use super::read::{CountPending, GetApproval, GetSealed, List, ListTurn, Ping, SchemaVersion};
+use super::sealing::KeysInUse;
 use crate::decide::state::ToolIdentity;
 use crate::store::migrations::HEAD;
 use crate::store::wake::Registry;
@@ -20,10 +21,11 @@ use crate::store::{
     Answer, Approval, Begin, BeginChange, Begun, Cancel, Cancelled, ChangeBegun, ChangeTicket,
     Channel, ChannelMoved, ClaimApproval, ClaimNotifications, Claimed, ContinuationFailed,
     Conversation, CreateInstance, Created, Decide, DecideTurn, Decided, DueNotification,
-    FinishNotification, Instance, InstanceCreated, InstanceDeleted, InstanceUpdated, Listing,
-    MoveChannel, NewToken, PutVersion, Record, Recorded, ReportExecution, Reported, SealedParts,
-    SetInstance, Store, StoreError, StoredVersion, Sweep, Swept, Switch, Timestamp, Token,
-    ToolDefinition, Turn, TurnDecided, UpdateInstance, VersionPut, Watch, Watched,
+    FinishNotification, Instance, InstanceCreated, InstanceDeleted, InstanceUpdated, KeyUse,
+    Listing, MoveChannel, NewToken, PutVersion, Record, Recorded, ReportExecution, Reported,
+    Reseal, SealedOtherwise, SealedParts, SetInstance, SigningSecret, Store, StoreError,
+    StoredVersion, Sweep, Swept, Switch, Timestamp, Token, ToolDefinition, Turn, TurnDecided,
+    UpdateInstance, VersionPut, Watch, Watched,
 };
 
 /// A database that runs operations.
@@ -304,6 +306,18 @@ impl<E: Engine> Store for E {
 
     fn finish_notification(&self, finish: FinishNotification) -> Answer<'_, bool> {
         Box::pin(self.write(finish))
+    }
+
+    fn keys_in_use(&self) -> Answer<'_, Vec<KeyUse>> {
+        Box::pin(self.read(KeysInUse))
+    }
+
+    fn sealed_otherwise(&self, otherwise: SealedOtherwise) -> Answer<'_, Vec<SigningSecret>> {
+        Box::pin(self.read(otherwise))
+    }
+
+    fn reseal(&self, reseal: Reseal) -> Answer<'_, bool> {
+        Box::pin(self.write(reseal))
     }
 
     fn sweep(&self, sweep: Sweep) -> Answer<'_, Swept> {

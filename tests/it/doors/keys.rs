@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use approver::service::Limits;
 use approver::service::events::Events;
+use approver::store::KeyUse;
 use serde_json::json;
 
 use super::on_both_stores;
@@ -39,6 +40,16 @@ async fn what_cannot_be_opened_can_be_rejected_and_not_approved(world: World) {
     let reject = json!({"decision": "reject", "hmac": "", "reason": "Nobody can read it."});
     other.decide(&raised, &ana, &reject).await.expect(200);
     assert_eq!(world.status(&raised).await, "rejected");
+}
+
+async fn a_start_finds_out_which_keys_are_missing(world: World) {
+    world.staffed().await;
+    assert_eq!(without_the_key(&world).await.service.check_keys().await.unwrap(), []);
+    world.waiting().await;
+    let missing = without_the_key(&world).await.service.check_keys().await.unwrap();
+    assert_eq!(missing, [KeyUse { key_id: "k1".to_owned(), pending: 1, signing_secrets: 0 }]);
+    let both = world.under_keys(&["k2", "k1"], Limits::default(), Events::to_log()).await;
+    assert_eq!(both.service.check_keys().await.unwrap(), []);
 }
 
 async fn the_key_that_comes_back_brings_the_approval_back(world: World) {
@@ -90,6 +101,7 @@ async fn every_other_end_needs_no_key(world: World) {
 
 on_both_stores!(
     what_cannot_be_opened_can_be_rejected_and_not_approved,
+    a_start_finds_out_which_keys_are_missing,
     the_key_that_comes_back_brings_the_approval_back,
     every_other_end_needs_no_key,
 );

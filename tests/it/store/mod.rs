@@ -13,6 +13,7 @@ pub(crate) mod place;
 mod postgres;
 pub(crate) mod proxy;
 mod races;
+mod sealing;
 mod sqlite;
 mod sweep;
 mod watch;
@@ -101,6 +102,9 @@ conformance! {
         one_worker_attempts_until_it_is_acknowledged,
         delivery_ends_with_the_receiver_the_instance_or_the_week,
         requests_are_kept_as_long_as_the_protocol_says;
+    sealing:
+        keys_are_in_use_for_what_waits_and_for_secrets,
+        a_secret_is_sealed_anew_unless_it_changed_meanwhile;
     watch:
         every_change_wakes_those_who_wait_for_it;
     races:
