@@ -42,6 +42,7 @@ pub use approver::{Approver, Judged, Timing};
 pub use metrics::{Counted, Metrics};
 pub use polls::{MAX_WAIT, Poller};
 pub use refusal::{Code, Refusal, Type};
+pub use rotation::Resealed;
 pub use running::{Running, Work};
 
 use events::Events;

@@ -5,7 +5,7 @@ mod begin;
 mod decide;
 mod decide_turn;
 mod directory;
-mod instances;
+pub(crate) mod instances;
 mod lifecycle;
 mod listing;
 mod notifications;
@@ -17,7 +17,7 @@ mod sealing;
 mod sqlite;
 mod sweep;
 mod watch;
-mod world;
+pub(crate) mod world;
 
 /// Runs each case on both stores.
 macro_rules! conformance {
