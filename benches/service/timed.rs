@@ -76,7 +76,7 @@ impl Store for Timed {
         self.inner.approvals(organisation, listing)
     }
 
-    fn pending(&self) -> Answer<'_, u64> {
+    fn pending(&self) -> Answer<'_, Pending> {
         self.inner.pending()
     }
 

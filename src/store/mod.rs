@@ -77,6 +77,15 @@ pub struct Position {
     pub id: String,
 }
 
+/// What waits for a person.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Pending {
+    /// How many approvals.
+    pub count: u64,
+    /// When the oldest of them was recorded; `None` when there is none.
+    pub oldest: Option<Timestamp>,
+}
+
 /// What has been kept long enough.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sweep {
@@ -143,8 +152,8 @@ pub trait Store: Send + Sync {
         listing: Listing,
     ) -> Answer<'a, Vec<Approval>>;
 
-    /// How many approvals of all organisations wait for a person.
-    fn pending(&self) -> Answer<'_, u64>;
+    /// How many approvals of all organisations wait for a person, and since when.
+    fn pending(&self) -> Answer<'_, Pending>;
 
     /// All approvals that a turn raised, in the order of their ids.
     fn approvals_of_turn<'a>(

@@ -22,8 +22,8 @@ use crate::store::{
     Channel, ChannelMoved, ClaimApproval, ClaimNotifications, Claimed, ContinuationFailed,
     Conversation, CreateInstance, Created, Decide, DecideTurn, Decided, DueNotification,
     FinishNotification, Instance, InstanceCreated, InstanceDeleted, InstanceUpdated, KeyUse,
-    Listing, MoveChannel, NewToken, PutVersion, Record, Recorded, ReportExecution, Reported,
-    Reseal, SealedOtherwise, SealedParts, SetInstance, SigningSecret, Store, StoreError,
+    Listing, MoveChannel, NewToken, Pending, PutVersion, Record, Recorded, ReportExecution,
+    Reported, Reseal, SealedOtherwise, SealedParts, SetInstance, SigningSecret, Store, StoreError,
     StoredVersion, Sweep, Swept, Switch, Timestamp, Token, ToolDefinition, Turn, TurnDecided,
     UpdateInstance, VersionPut, Watch, Watched,
 };
@@ -87,7 +87,7 @@ impl<E: Engine> Store for E {
         Box::pin(self.read(List { organisation: organisation.to_owned(), listing }))
     }
 
-    fn pending(&self) -> Answer<'_, u64> {
+    fn pending(&self) -> Answer<'_, Pending> {
         Box::pin(self.read(CountPending))
     }
 

@@ -60,7 +60,7 @@ impl Store for Broken {
         self.inner.approvals(organisation, listing)
     }
 
-    fn pending(&self) -> Answer<'_, u64> {
+    fn pending(&self) -> Answer<'_, Pending> {
         self.inner.pending()
     }
 
