@@ -1,17 +1,14 @@
 //! What a service says of a key ring that lacks a key.
 
-use super::Site;
+use super::{K1, Site};
 
-const K1: &str = "k1:AQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQE=";
 const K2: &str = "k2:AgICAgICAgICAgICAgICAgICAgICAgICAgICAgICAgI=";
 
 #[test]
 fn a_start_names_the_keys_that_are_needed_and_missing() {
     let site = Site::new(K1);
     let running = site.serve(K1, &[]);
-    let (status, answer) = running.ask(site.judgement("key-1"));
-    assert_eq!(status, 200, "{answer}");
-    assert_eq!(answer["results"][0]["outcome"], "pending");
+    site.waiting(&running, "c1");
     running.signal("-TERM");
     let (code, log) = running.ended();
     assert_eq!(code, Some(0), "{log}");

@@ -1,5 +1,6 @@
 //! `approver serve` as a process: how it starts, what it refuses, what it tells, how it ends.
 
+mod judge;
 mod keys;
 mod limits;
 mod start;
@@ -15,7 +16,12 @@ use std::time::Duration;
 use serde_json::Value;
 use tempfile::TempDir;
 
+use judge::SlowJudge;
+
 use crate::doors::judgements;
+
+/// A root secret.
+const K1: &str = "k1:AQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQE=";
 
 /// Longer than anything here takes on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -180,23 +186,49 @@ impl Site {
         Running::start(approver(self.folder.path(), &arguments).env("APPROVER_KEYS_ROOT", keys))
     }
 
-    /// A judgement of one note that waits for nobody but the judge.
-    fn judgement(&self, key: &'static str) -> Ask<'_> {
+    /// The same, with what a judge asks for.
+    fn serve_judged_by(&self, judge: &SlowJudge, more: &[&str]) -> Running {
+        let settings = judge.settings();
+        let settings = settings.iter().map(String::as_str).chain(more.iter().copied());
+        self.serve(K1, &settings.collect::<Vec<_>>())
+    }
+
+    /// A judgement of one note, which the person asked for, in a turn and under a key of that name.
+    fn judgement<'a>(&'a self, name: &'a str) -> Ask<'a> {
+        let mut body = judgements::request(&[judgements::note(name)]);
+        body["turn"]["id"] = name.into();
         Ask {
             method: "POST",
             path: judgements::PATH,
             token: &self.gateway,
-            key: Some(key),
-            body: Some(judgements::request(&[judgements::note("c1")]).to_string()),
+            key: Some(name),
+            body: Some(body.to_string()),
         }
     }
 
-    fn show(&self, running: &Running, path: &str) -> Value {
-        let ask = Ask { path, token: &self.operator, ..Ask::default() };
-        let (status, answer) = running.ask(ask);
+    /// Has a call wait for a person, where no judge is; the approval's id.
+    fn waiting(&self, running: &Running, name: &str) -> String {
+        let (status, answer) = running.ask(self.judgement(name));
+        assert_eq!(status, 200, "{answer}");
+        assert_eq!(answer["results"][0]["outcome"], "pending");
+        id(&answer)
+    }
+
+    fn read<'a>(&'a self, path: &'a str) -> Ask<'a> {
+        Ask { path, token: &self.operator, ..Ask::default() }
+    }
+
+    /// An approval as an operator sees it.
+    fn approval(&self, running: &Running, id: &str) -> Value {
+        let (status, answer) = running.ask(self.read(&format!("/v1/approvals/{id}")));
         assert_eq!(status, 200, "{answer}");
         answer
     }
+}
+
+/// The id of the approval of a judgement's only call.
+fn id(judgement: &Value) -> String {
+    judgement["results"][0]["item"]["id"].as_str().expect("an approval").to_owned()
 }
 
 /// A request.
