@@ -19,22 +19,22 @@ use crate::store::place::SqlitePlace;
 /// ESC, a sequence that sets a terminal's title, a direction override and a line's end.
 const PLANTED: &str = "\u{1b}[2J\u{1b}]0;planted\u{7}\u{202e}\n";
 
-struct Desk {
-    world: Arc<World>,
+pub(crate) struct Desk {
+    pub(crate) world: Arc<World>,
     ana: String,
     gateway: String,
     _place: SqlitePlace,
 }
 
 impl Desk {
-    async fn open() -> Self {
+    pub(crate) async fn open() -> Self {
         let place = SqlitePlace::new();
         let world = World::start(place.open().await).await;
         let (ana, gateway) = world.staffed().await;
         Self { world: Arc::new(world), ana, gateway, _place: place }
     }
 
-    fn command(&self, arguments: &str) -> Command {
+    pub(crate) fn command(&self, arguments: &str) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_approver"));
         command
             .args(["approvals"].into_iter().chain(arguments.split_whitespace()))
