@@ -1,5 +1,6 @@
 //! `approver serve` as a process: how it starts, what it refuses, what it tells, how it ends.
 
+mod events;
 mod judge;
 mod keys;
 mod limits;
