@@ -4,6 +4,7 @@ mod events;
 mod judge;
 mod keys;
 mod limits;
+mod postgres;
 mod start;
 mod stop;
 mod tokens;
