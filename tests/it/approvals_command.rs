@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use approver::decide::novelty::{Finding, Kind};
+use approver::decide::reason::Reason;
 use approver::decide::verdict::Tokens;
 use approver::service::Limits;
 use approver::service::events::Events;
@@ -166,6 +167,50 @@ async fn a_person_decides_at_the_terminal() {
     let ran = desk.run(&format!("reject {} --yes --json", second.id)).await;
     let answer: Value = serde_json::from_str(&ran.output).unwrap();
     assert_eq!(answer, json!({"approval_id": second.id, "status": "rejected"}));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_gate_is_a_sentence_for_people() {
+    let desk = Desk::open().await;
+    let raise = Raise {
+        facts: |facts| facts.pause_reason = Some("destructive".to_owned()),
+        ..call("call_1", "purge")
+    };
+    let raised = desk.world.raise(raise).await;
+    let sentence = Reason::Destructive.sentence();
+    let listed = desk.run("list").await.output;
+    assert!(listed.contains(&format!("  destructive: {sentence}\n")), "{listed}");
+    let shown = desk.run(&format!("show {}", raised.id)).await.output;
+    assert!(shown.contains(&format!("because      {sentence}\n")), "{shown}");
+}
+
+/// Whom the commands ask has one name.
+#[test]
+fn help_speaks_of_one_service() {
+    for arguments in [
+        "approvals",
+        "approvals list",
+        "approvals show",
+        "approvals watch",
+        "approvals approve",
+        "approvals reject",
+        "auto",
+        "auto on",
+        "auto off",
+        "auto status",
+        "instances",
+        "instances list",
+        "instances set",
+        "token",
+        "token create",
+        "",
+    ] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_approver"));
+        let help = command.args(arguments.split_whitespace()).arg("--help").output().unwrap();
+        let help = String::from_utf8(help.stdout).unwrap();
+        assert!(help.contains("Usage: approver"), "{arguments}: {help}");
+        assert!(!help.contains("server"), "{arguments}: {help}");
+    }
 }
 
 /// A key that was taken out of the ring too early leaves the way to a no.

@@ -32,7 +32,9 @@ pub(super) fn brief(approval: &Value) -> String {
     );
     let arguments = approval["arguments"].as_str().map_or_else(|| missing(approval), shown);
     line(&mut text, &format!("  {} {}", call(approval), cut(&arguments, LINE_LIMIT)));
-    let why = match (word(approval, "pause_reason"), word(approval, "reason")) {
+    let reason = word(approval, "reason");
+    let reason = if reason.is_empty() { because(approval) } else { reason };
+    let why = match (word(approval, "pause_reason"), reason) {
         (code, reason) if code.is_empty() => reason,
         (code, reason) if reason.is_empty() => code,
         (code, reason) => format!("{code}: {reason}"),
@@ -41,6 +43,13 @@ pub(super) fn brief(approval: &Value) -> String {
         line(&mut text, &format!("  {}", cut(&why, LINE_LIMIT)));
     }
     text
+}
+
+/// Why it waited, in a sentence. Where a gate's code stands alone a page says what it means.
+fn because(approval: &Value) -> String {
+    let sentence = word(approval, "pause_sentence");
+    let gate = || Reason::sentence_of_gate(approval["pause_reason"].as_str()?);
+    if sentence.is_empty() { gate().unwrap_or_default() } else { sentence }
 }
 
 /// How an approval that somebody watched ended, in one line.
@@ -70,11 +79,9 @@ pub(super) fn whole(approval: &Value) -> String {
     if !code.is_empty() {
         field(&mut text, "waits", &code);
     }
-    let sentence = word(approval, "pause_sentence");
-    // A gate's code stands alone on the wire; a page says what it means.
-    let gate = Reason::GATES.iter().find(|gate| gate.code() == code).map(Reason::sentence);
-    if let Some(sentence) = gate.or((!sentence.is_empty()).then_some(sentence)) {
-        field(&mut text, "because", &sentence);
+    let because = because(approval);
+    if !because.is_empty() {
+        field(&mut text, "because", &because);
     }
     for (name, member) in [
         ("agent", "agent"),

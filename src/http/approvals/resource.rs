@@ -14,7 +14,9 @@
 //!   "mode":"auto", "conversationMode":"auto", // the mode that the call was raised in
 //!   "pause_reason":"novel_argument",          // ? code
 //!   "reason":"…",                             // the decision's; while it waits the pause's; or null
-//!   "pause_sentence":"…",                     // ? why it waited, kept when a person decides later
+//!                                             // (for a gate's code, which stands alone there)
+//!   "pause_sentence":"…",                     // ? why it waited, for people, a gate's code included;
+//!                                             // kept when a person decides later
 //!   "findings":[{"kind","item","pointer","found","resembles"?,"sentence"}],
 //!   "provenance":[…], "evidence":[…],         // ? with the arguments
 //!   "aap":{"instance","timeout","agent_reasoning"?,"context"?}, // ? what an instance claims; context as JSON text
@@ -32,6 +34,7 @@
 use serde_json::{Map, Value, json};
 
 use crate::decide::novelty::{Finding, Resemblance};
+use crate::decide::reason::Reason;
 use crate::decide::request::Origin;
 use crate::decide::verdict::Tokens;
 use crate::http::time::rfc3339;
@@ -88,7 +91,8 @@ pub(super) fn resource(view: &ApprovalView) -> Value {
         add("pause_reason", json!(code));
     }
     add("reason", json!(reason));
-    if let Some(sentence) = &facts.pause_sentence {
+    let gate = facts.pause_reason.as_deref().and_then(Reason::sentence_of_gate);
+    if let Some(sentence) = facts.pause_sentence.as_ref().or(gate.as_ref()) {
         add("pause_sentence", json!(sentence));
     }
     add("findings", facts.findings.iter().map(finding).collect());

@@ -4,7 +4,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use super::{PATIENCE, Running, approver, made, refused};
+use super::{Ask, PATIENCE, Running, approver, made, refused};
 
 #[test]
 fn dev_prints_a_token_of_each_kind_and_leaves_nothing_behind() {
@@ -34,6 +34,34 @@ fn dev_prints_a_token_of_each_kind_and_leaves_nothing_behind() {
     assert!(!log.contains("/healthz"), "probes would fill the log: {log}");
     assert!(secrets.iter().all(|secret| !log.contains(secret)), "{log}");
     assert!(made(folder.path()).is_empty(), "the database is left behind");
+}
+
+/// The requests that a run with `--dev` prints work as they stand, in their order.
+#[test]
+fn dev_prints_requests_that_work() {
+    let folder = tempfile::tempdir().unwrap();
+    let running = Running::dev(folder.path(), &[]);
+    let agent = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/frameworks/agent.json");
+    assert!(running.before.contains("-d @examples/frameworks/agent.json"), "{}", running.before);
+    let path = "/v1/agents/desk/versions/1";
+    assert!(running.before.contains(&format!("http://{}{path} ", running.address)));
+    let content = std::fs::read_to_string(agent).unwrap();
+    let stored = running.put(path, running.token("policy_owner"), &content);
+    assert!(stored.starts_with("HTTP/1.1 201"), "{stored}");
+    let url = format!("# curl http://{}/v1/judgements ", running.address);
+    let (_, judgement) = running.before.split_once(&url).unwrap();
+    let (_, body) = judgement.split_once("-d '").unwrap();
+    let (status, answer) = running.ask(Ask {
+        method: "POST",
+        path: "/v1/judgements",
+        token: running.token("gateway"),
+        key: Some("try-1"),
+        body: body.split('\'').next().map(str::to_owned),
+    });
+    assert_eq!(status, 200, "{answer}");
+    let result = &answer["results"][0];
+    let found = (&result["outcome"], &result["pause_reason"]);
+    assert_eq!(found, (&"pending".into(), &"judge_unavailable".into()), "{answer}");
 }
 
 #[test]
