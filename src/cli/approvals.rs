@@ -1,11 +1,11 @@
-//! `approver approvals list|show|watch|approve|reject`: approvals of a running server, for a person
+//! `approver approvals list|show|watch|approve|reject`: approvals of a running service, for a person
 //! at a terminal or for a script.
 //!
-//! The server's address comes from `--url` or `APPROVER_URL`, the token from `APPROVER_TOKEN` alone:
+//! The service's address comes from `--url` or `APPROVER_URL`, the token from `APPROVER_TOKEN` alone:
 //! a flag would stand in everybody's list of processes. Whatever others wrote is shown with its
 //! hidden characters as escapes.
 //!
-//! Exit codes: 0 when it is done; 1 when the server refused a decision; 2 when it could not be asked.
+//! Exit codes: 0 when it is done; 1 when the service refused a decision; 2 when it could not be asked.
 
 mod render;
 
@@ -19,13 +19,13 @@ use serde_json::{Value, json};
 use super::client::{Client, Failure, Server};
 use crate::decide::text::shown;
 
-/// The server refused a decision.
+/// The service refused a decision.
 const REFUSED: u8 = 1;
-/// How long one request of `watch` waits; the server's most.
+/// How long one request of `watch` waits; the service's most.
 const WAIT: &str = "30s";
 /// What `--status` may be.
 const STATUSES: [&str; 6] = ["pending", "approved", "rejected", "cancelled", "expired", "all"];
-/// Pauses between attempts of `watch` while the server is away.
+/// Pauses between attempts of `watch` while the service is away.
 const PAUSES: [Duration; 4] = [
     Duration::from_secs(1),
     Duration::from_secs(2),
@@ -33,7 +33,7 @@ const PAUSES: [Duration; 4] = [
     Duration::from_secs(15),
 ];
 
-/// Looks at approvals of a running server, and decides them.
+/// Looks at approvals of a running service, and decides them.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// What to do.
@@ -59,7 +59,7 @@ pub enum Command {
 /// Arguments of `list`.
 #[derive(Debug, clap::Args)]
 pub struct List {
-    /// Where the server is.
+    /// Where the service is.
     #[command(flatten)]
     pub server: Server,
     /// Of this agent alone
@@ -74,7 +74,7 @@ pub struct List {
     /// Those after this place: the `next_cursor` of a listing before
     #[arg(long)]
     pub cursor: Option<String>,
-    /// Print the server's JSON
+    /// Print the service's JSON
     #[arg(long)]
     pub json: bool,
 }
@@ -82,12 +82,12 @@ pub struct List {
 /// Arguments of `show`.
 #[derive(Debug, clap::Args)]
 pub struct Show {
-    /// Where the server is.
+    /// Where the service is.
     #[command(flatten)]
     pub server: Server,
     /// The approval's id
     pub id: String,
-    /// Print the server's JSON
+    /// Print the service's JSON
     #[arg(long)]
     pub json: bool,
 }
@@ -95,7 +95,7 @@ pub struct Show {
 /// Arguments of `watch`.
 #[derive(Debug, clap::Args)]
 pub struct Watch {
-    /// Where the server is.
+    /// Where the service is.
     #[command(flatten)]
     pub server: Server,
     /// Of this agent alone
@@ -131,7 +131,7 @@ pub struct Reject {
 /// What both decisions need.
 #[derive(Debug, clap::Args)]
 pub struct Decision {
-    /// Where the server is.
+    /// Where the service is.
     #[command(flatten)]
     pub server: Server,
     /// The approval's id
@@ -142,7 +142,7 @@ pub struct Decision {
     /// Do not ask whether this is the call that is meant
     #[arg(long)]
     pub yes: bool,
-    /// Print the server's JSON
+    /// Print the service's JSON
     #[arg(long)]
     pub json: bool,
 }
@@ -150,7 +150,7 @@ pub struct Decision {
 /// Runs the command. `token` is `APPROVER_TOKEN`'s value.
 ///
 /// # Errors
-/// The server cannot be asked, or has another answer than one about the decision.
+/// The service cannot be asked, or has another answer than one about the decision.
 pub async fn run(
     args: Args,
     token: Option<String>,
@@ -234,7 +234,7 @@ async fn decide(
     }
     let mut body = json!({"decision": decision, "hmac": approval["hmac"]});
     if approval["hmac"].is_null() {
-        // The server would refuse a decision without one; its own answer says why there is none.
+        // The service would refuse a decision without one; its own answer says why there is none.
         body["hmac"] = json!("");
     }
     if let Some(reason) = &args.reason {
@@ -293,7 +293,7 @@ async fn watch(args: &Watch, client: &Client, output: &mut dyn Write) -> anyhow:
             Ok(page) => page,
             Err(failure) if failure.may_pass() => {
                 if failures == 0 {
-                    let _ = writeln!(std::io::stderr(), "waiting for the server: {failure}");
+                    let _ = writeln!(std::io::stderr(), "waiting for the service: {failure}");
                 }
                 let pause = PAUSES.get(failures).or(PAUSES.last()).copied().unwrap_or_default();
                 tokio::time::sleep(failure.retry_after().unwrap_or(pause)).await;

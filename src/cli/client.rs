@@ -1,4 +1,4 @@
-//! Asking a running server, with errors in one sentence.
+//! Asking a running service, with errors in one sentence.
 
 use std::time::Duration;
 
@@ -9,24 +9,24 @@ use serde_json::Value;
 
 use crate::decide::text::{head, shown};
 
-/// For one request: longer than the server lets one wait.
+/// For one request: longer than the service lets one wait.
 const TIMEOUT: Duration = Duration::from_secs(45);
 /// Bytes of an answer.
 const MAX_ANSWER: usize = 64 * 1024 * 1024;
-/// Bytes of the server's sentence on one line.
+/// Bytes of the service's sentence on one line.
 const MAX_SENTENCE: usize = 600;
-/// The longest pause that a server may ask for.
+/// The longest pause that a service may ask for.
 const MAX_PAUSE: u64 = 60;
 
-/// The flag of every command that asks a server.
+/// The flag of every command that asks a service.
 #[derive(Debug, Clone, clap::Args)]
 pub struct Server {
-    /// The server's address; the token comes from APPROVER_TOKEN
+    /// The service's address; the token comes from APPROVER_TOKEN
     #[arg(long, env = "APPROVER_URL", value_name = "URL", default_value = "http://127.0.0.1:8080")]
     pub url: String,
 }
 
-/// A server, and who asks.
+/// A service, and who asks.
 pub(in crate::cli) struct Client {
     http: reqwest::Client,
     base: Url,
@@ -36,24 +36,24 @@ pub(in crate::cli) struct Client {
 /// Why there is no answer.
 #[derive(Debug, thiserror::Error)]
 pub(in crate::cli) enum Failure {
-    /// The server says no.
+    /// The service says no.
     #[error("{sentence}")]
     Refused {
         /// The HTTP status.
         status: u16,
-        /// The server's message with its code and the request's id.
+        /// The service's message with its code and the request's id.
         sentence: String,
     },
-    /// The server has no time or is down.
+    /// The service has no time or is down.
     #[error("{sentence}")]
     Busy {
-        /// The server's message with its code and the request's id.
+        /// The service's message with its code and the request's id.
         sentence: String,
         /// When to come again.
         after: Option<Duration>,
     },
-    /// There is no server.
-    #[error("the server at {0} does not answer")]
+    /// There is no service.
+    #[error("the service at {0} does not answer")]
     Unreachable(String),
     /// Something else answers.
     #[error("what answers at {0} is no approver")]
@@ -69,7 +69,7 @@ impl Failure {
         }
     }
 
-    /// When the server wants to be asked again.
+    /// When the service wants to be asked again.
     pub(in crate::cli) const fn retry_after(&self) -> Option<Duration> {
         match self {
             Self::Busy { after, .. } => *after,
@@ -79,16 +79,16 @@ impl Failure {
 }
 
 impl Client {
-    /// A client for the server at `url`.
+    /// A client for the service at `url`.
     ///
     /// # Errors
     /// An address that is none, or to which no token should be sent.
     fn new(url: &str, token: &str) -> anyhow::Result<Self> {
         let base = Url::parse(url).ok().filter(|url| url.has_host());
-        let base = base.context("the server's address is none\nhint: `http://127.0.0.1:8080`")?;
+        let base = base.context("the service's address is none\nhint: `http://127.0.0.1:8080`")?;
         let plain = base.username().is_empty() && base.password().is_none();
         if !plain || base.query().is_some() || base.fragment().is_some() {
-            anyhow::bail!("the server's address holds more than a host, a port and a path");
+            anyhow::bail!("the service's address holds more than a host, a port and a path");
         }
         let local = match base.host() {
             Some(url::Host::Domain(name)) => name == "localhost",
@@ -217,7 +217,7 @@ impl Client {
     }
 }
 
-/// The server's error in one sentence.
+/// The service's error in one sentence.
 fn sentence(body: &Value) -> Option<String> {
     let error = body.get("error")?;
     let text = |name: &str| error.get(name).and_then(Value::as_str).map(shown);

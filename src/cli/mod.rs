@@ -126,7 +126,7 @@ pub enum Command {
         #[command(subcommand)]
         command: instances::Command,
     },
-    /// Look at approvals of a running server, and decide them
+    /// Look at approvals of a running service, and decide them
     Approvals(approvals::Args),
     /// Print every setting with its origin, secrets masked
     Config(config::Args),

@@ -110,6 +110,7 @@ async fn serve(
     output: &mut dyn Write,
 ) -> anyhow::Result<u8> {
     let service = Arc::new(service(config, keys, store)?);
+    service.check_keys().await.context("cannot look which keys the store needs")?;
     let organisation = args.organisation.as_str();
     if let Some(folder) = &args.agents {
         let loaded = agent_files::load(&service, organisation, folder).await?;

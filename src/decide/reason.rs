@@ -128,6 +128,13 @@ impl Reason {
         Self::NotDeclaredHarmless,
     ];
 
+    /// The sentence that pages show for a gate's code; `None` for every other code, whose sentence
+    /// stands on the wire.
+    #[must_use]
+    pub fn sentence_of_gate(code: &str) -> Option<String> {
+        Self::GATES.iter().find(|gate| gate.code() == code).map(Self::sentence)
+    }
+
     /// The stable code, `pause_reason` on the wire.
     #[must_use]
     pub fn code(&self) -> &'static str {

@@ -6,11 +6,11 @@ use std::time::Duration;
 use futures::{StreamExt, TryStreamExt, stream};
 use tokio::time::{Instant, sleep, sleep_until};
 
-use super::input::{Echo, Provenance, Quote, SealedInput};
+use super::input::{Echo, Missing, Provenance, Quote, SealedInput};
 use super::keys::Part;
 use super::{MAX_WAIT, Poller, Refusal, Service};
 use crate::decide::digest;
-use crate::store::{Approval, Listing, Position, Sealed, Status, Watched};
+use crate::store::{Approval, Facts, Listing, Position, Sealed, Status, Watched};
 
 /// Approvals of one page.
 pub const MAX_PAGE: u32 = 100;
@@ -26,8 +26,10 @@ const BREATH: Duration = Duration::from_millis(100);
 pub struct ApprovalView {
     /// The approval.
     pub approval: Approval,
-    /// What was sealed when it was raised; `None` once swept.
+    /// What was sealed when it was raised; `None` where `missing` says why, and where nobody looked.
     pub input: Option<OpenedInput>,
+    /// Why what was sealed cannot be read.
+    pub missing: Option<Missing>,
     /// What the call answered; `None` before it ran, without an output, and once swept.
     pub output: Option<String>,
 }
@@ -213,25 +215,23 @@ impl Service {
         Ok(Page { approvals: views.try_collect().await?, next, state })
     }
 
-    /// An approval with its sealed parts opened. What cannot be opened is shown as gone: a reader
-    /// learns the rest all the same, and nobody can decide on what cannot be opened.
+    /// An approval with its sealed parts opened. A reader learns the rest even where they cannot be,
+    /// and why.
     pub(super) async fn view(&self, approval: Approval) -> Result<ApprovalView, Refusal> {
         let facts = &approval.facts;
         let sealed = self.store.sealed(&facts.organisation, &facts.id).await?;
-        let input = sealed.input.and_then(|sealed| self.opened_input(&approval, &sealed));
+        let (input, missing) = match self.read_input(facts, sealed.input.as_ref()) {
+            Ok(input) => (Some(self.opened(facts, input)), None),
+            Err(missing) => (None, Some(missing)),
+        };
         let output = sealed.output.and_then(|sealed| self.open_output(&approval, &sealed));
-        Ok(ApprovalView { approval, input, output })
+        Ok(ApprovalView { approval, input, missing, output })
     }
 
-    fn opened_input(&self, approval: &Approval, sealed: &Sealed) -> Option<OpenedInput> {
-        let facts = &approval.facts;
-        let opened = SealedInput::open(&self.keys, &facts.organisation, &facts.id, sealed);
-        let Some(SealedInput { arguments, provenance, evidence, aap, key_id, .. }) = opened else {
-            tracing::error!(approval = facts.id, "a sealed input cannot be opened");
-            return None;
-        };
+    fn opened(&self, facts: &Facts, input: SealedInput) -> OpenedInput {
+        let SealedInput { arguments, provenance, evidence, aap, key_id, .. } = input;
         let hmac = self.hmac(facts, &arguments, &key_id);
-        Some(OpenedInput { arguments, provenance, evidence, aap, hmac })
+        OpenedInput { arguments, provenance, evidence, aap, hmac }
     }
 
     fn open_output(&self, approval: &Approval, sealed: &Sealed) -> Option<String> {

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::input::{SealedInput, bound};
+use super::input::{Missing, bound};
 use super::person;
 use super::stale::{Standing, stale};
 use super::{Code, Refusal, Service};
@@ -52,7 +52,7 @@ impl Service {
     /// # Errors
     /// `not_found`, for a gateway also about an instance's request; `forbidden` and `invalid_request` about the decider; `approval_already_decided`;
     /// `invalid_approval_decision` for what a grant decided and for what cannot be remembered;
-    /// `approval_hmac_mismatch`; `approval_stale` and `conversation_in_plan_mode`, after which the
+    /// `approval_hmac_mismatch`; `key_missing`, `approval_stale` and `conversation_in_plan_mode`, after which the
     /// approval still waits; or the store fails.
     pub async fn decide(
         &self,
@@ -71,7 +71,7 @@ impl Service {
             | TokenKind::Admin => self.current(&token.organisation, id).await?,
         };
         check_open(&approval)?;
-        self.check_hmac(&approval, &decision.hmac).await?;
+        self.check_hmac(&approval, decision.verdict, &decision.hmac).await?;
         let mut stored_mode = self.stored_mode(&approval).await?;
         for _ in 0..MODE_CHANGES {
             let mode = stored_mode.unwrap_or(approval.facts.mode);
@@ -110,17 +110,24 @@ impl Service {
         Ok(found.and_then(|conversation| conversation.mode))
     }
 
-    /// Compares an `hmac` with that of the sealed arguments.
+    /// Compares an `hmac` with that of the sealed arguments. Where these cannot be read nobody can
+    /// tell, and then whatever is given is enough to reject: the way to a no is always open.
     ///
     /// # Errors
-    /// 400 where they differ; 500 where the arguments cannot be opened, because then nobody can
-    /// tell.
-    pub(super) async fn check_hmac(&self, approval: &Approval, given: &str) -> Result<(), Refusal> {
+    /// 400 where they differ; where the arguments of what is to be approved cannot be read, 409 for a
+    /// key that is missing and 500 for the rest.
+    pub(super) async fn check_hmac(
+        &self,
+        approval: &Approval,
+        verdict: Verdict,
+        given: &str,
+    ) -> Result<(), Refusal> {
         let facts = &approval.facts;
-        let Some(SealedInput { arguments, .. }) = self.open_input(approval).await? else {
-            tracing::error!(approval = facts.id, "a waiting approval has no arguments");
-            let text = "The approval's arguments are not kept, so nobody can decide on them.";
-            return Err(Refusal::new(Code::InternalError, text));
+        let sealed = self.store.sealed(&facts.organisation, &facts.id).await?.input;
+        let arguments = match (self.read_input(facts, sealed.as_ref()), verdict) {
+            (Ok(input), _) => input.arguments,
+            (Err(_), Verdict::Reject) => return Ok(()),
+            (Err(missing), Verdict::Approve { .. }) => return Err(unread(approval, &missing)),
         };
         if self.keys.verify(&bound(facts, &arguments), given) {
             return Ok(());
@@ -171,6 +178,34 @@ pub(super) fn check_open(approval: &Approval) -> Result<(), Refusal> {
         return Err(invalid(approval, text));
     }
     if approval.status == Status::Pending { Ok(()) } else { Err(already_decided(approval)) }
+}
+
+/// Why nobody can approve what nobody can read.
+fn unread(approval: &Approval, missing: &Missing) -> Refusal {
+    let (code, text, key_id) = match missing {
+        Missing::KeyMissing { key_id } => {
+            let text = format!(
+                "The call cannot be approved: its arguments are sealed under the key `{key_id}`, \
+                 which is not in the service's key ring. Put the key back and restart the service, \
+                 or reject the call."
+            );
+            (Code::KeyMissing, text, Some(key_id))
+        }
+        Missing::NotKept => {
+            let text = "The call cannot be approved: its arguments are not kept. Reject it.";
+            (Code::InternalError, text.to_owned(), None)
+        }
+        Missing::Unreadable => {
+            let text =
+                "The call cannot be approved: its arguments are not what was sealed. Reject it.";
+            (Code::InternalError, text.to_owned(), None)
+        }
+    };
+    let mut detail = json!({"approval_id": approval.facts.id});
+    if let Some(key_id) = key_id {
+        detail["key_id"] = json!(key_id);
+    }
+    Refusal::new(code, text).with(detail)
 }
 
 /// 400 for a decision that cannot be made in this way.

@@ -1,4 +1,5 @@
-//! What happens without anybody asking: approvals expire, and what has been kept long enough goes.
+//! What happens without anybody asking: approvals expire, what has been kept long enough goes, and
+//! signing secrets move to the key ring's first key.
 //!
 //! Every replica does this; the database lets exactly one of them end each approval, and that one
 //! tells of it. A store that is away is waited for.
@@ -10,7 +11,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::MissedTickBehavior;
 
-use super::Service;
+use super::{Resealed, Service};
 use crate::store::{StoreError, Sweep, Swept};
 
 /// How long the approval protocol has its ended requests kept, and records of instances.
@@ -25,6 +26,10 @@ pub struct HousekeepingSettings {
     pub expire_every: Duration,
     /// Between two looks for what has been kept long enough; 60 s unless configured.
     pub sweep_every: Duration,
+    /// Between two looks for signing secrets that are sealed under an older key; an hour. The first is
+    /// at the start, when a ring may be another; later ones find what a replica with its ring in
+    /// another order has sealed since.
+    pub reseal_every: Duration,
     /// `retention.inputs`: arguments, outputs and what the judge saw; 30 days unless configured.
     pub keep_inputs: Duration,
     /// `retention.records`: approvals and the rest; 365 days unless configured.
@@ -41,6 +46,7 @@ impl Default for HousekeepingSettings {
         Self {
             expire_every: Duration::from_secs(1),
             sweep_every: Duration::from_secs(60),
+            reseal_every: Duration::from_secs(3_600),
             keep_inputs: Duration::from_secs(30 * DAY),
             keep_records: Duration::from_secs(365 * DAY),
             keep_keys: Duration::from_secs(DAY),
@@ -91,6 +97,7 @@ async fn run(
     };
     let mut expire = ticker(settings.expire_every);
     let mut sweep = ticker(settings.sweep_every);
+    let mut reseal = ticker(settings.reseal_every);
     let mut health = Health { is_well: true };
     // Asked between batches, while the other one waits.
     let asked = stopping.clone();
@@ -100,6 +107,13 @@ async fn run(
             () = stopped(&mut stopping) => return,
             _ = expire.tick() => health.note(expire_all(&service, &settings, &asked).await),
             _ = sweep.tick() => health.note(sweep_all(&service, &settings, &asked).await),
+            _ = reseal.tick() => {
+                let resealed = reseal_all(&service, &settings, &asked).await;
+                if resealed.is_err() {
+                    reseal.reset_after(settings.sweep_every);
+                }
+                health.note(resealed);
+            }
         }
     }
 }
@@ -164,6 +178,27 @@ async fn sweep_all(
         if inputs.max(records).max(keys) < u64::from(limit) {
             break;
         }
+    }
+    Ok(())
+}
+
+async fn reseal_all(
+    service: &Service,
+    settings: &HousekeepingSettings,
+    stopping: &watch::Receiver<bool>,
+) -> Result<(), StoreError> {
+    let (mut after, mut count) = (None, 0);
+    while !*stopping.borrow() {
+        let Resealed { count: more, next } = service.reseal_secrets(after, settings.batch).await?;
+        count += more;
+        after = next;
+        if after.is_none() {
+            break;
+        }
+    }
+    if count > 0 {
+        let key = service.keys.active();
+        tracing::info!(key, count, "signing secrets are sealed under the first key now");
     }
     Ok(())
 }

@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 
 use serde::{Deserialize, Serialize};
 
-use super::keys::{Bound, KeyError, KeyRing, Part};
+use super::keys::{Bound, KeyError, KeyRing, OpenError, Part};
 use super::{Code, Refusal, Service};
 use crate::decide::Traced;
 use crate::decide::prompt::{self, Prompt};
@@ -94,6 +94,20 @@ pub struct Quote {
     pub covers: Vec<String>,
 }
 
+/// Why what was judged cannot be read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Missing {
+    /// It is no longer kept.
+    NotKept,
+    /// It is sealed under a key that the ring lacks.
+    KeyMissing {
+        /// The key's id, which is no secret.
+        key_id: String,
+    },
+    /// It is not what was sealed, or a newer program wrote it.
+    Unreadable,
+}
+
 /// What the judge was shown.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Shown {
@@ -159,18 +173,26 @@ impl SealedInput {
         keys.seal(organisation, approval, Part::Input, &plain)
     }
 
-    /// Opens what was sealed for an approval; `None` when its key is gone, when it is not what was
-    /// sealed, or when a newer program wrote it.
-    #[must_use]
+    /// Opens what was sealed for an approval.
+    ///
+    /// # Errors
+    /// Its key is not in the ring; it is not what was sealed, or a newer program wrote it.
     pub fn open(
         keys: &KeyRing,
         organisation: &str,
         approval: &str,
         sealed: &Sealed,
-    ) -> Option<Self> {
-        let plain = keys.open(organisation, approval, Part::Input, sealed).ok()?;
-        let input: Self = serde_json::from_slice(&plain).ok()?;
-        (input.version == VERSION).then(|| Self { key_id: sealed.key_id.clone(), ..input })
+    ) -> Result<Self, Missing> {
+        let plain = keys.open(organisation, approval, Part::Input, sealed);
+        let plain = plain.map_err(|error| match error {
+            OpenError::KeyGone => Missing::KeyMissing { key_id: sealed.key_id.clone() },
+            OpenError::Changed => Missing::Unreadable,
+        })?;
+        let input: Self = serde_json::from_slice(&plain).map_err(|_| Missing::Unreadable)?;
+        if input.version != VERSION {
+            return Err(Missing::Unreadable);
+        }
+        Ok(Self { key_id: sealed.key_id.clone(), ..input })
     }
 }
 
@@ -195,12 +217,27 @@ impl Service {
     /// The store fails, or what is kept cannot be opened.
     pub async fn open_input(&self, approval: &Approval) -> Result<Option<SealedInput>, Refusal> {
         let Facts { organisation, id, .. } = &approval.facts;
-        let Some(sealed) = self.store.sealed(organisation, id).await?.input else {
-            return Ok(None);
-        };
-        SealedInput::open(&self.keys, organisation, id, &sealed).map(Some).ok_or_else(|| {
-            tracing::error!(approval = id, "a sealed input cannot be opened");
-            Refusal::new(Code::InternalError, "What was judged cannot be opened.")
+        let sealed = self.store.sealed(organisation, id).await?.input;
+        match self.read_input(&approval.facts, sealed.as_ref()) {
+            Ok(input) => Ok(Some(input)),
+            Err(Missing::NotKept) => Ok(None),
+            Err(Missing::KeyMissing { .. } | Missing::Unreadable) => {
+                Err(Refusal::new(Code::InternalError, "What was judged cannot be opened."))
+            }
+        }
+    }
+
+    /// What was judged, or why it cannot be read, which is logged here.
+    pub(super) fn read_input(
+        &self,
+        facts: &Facts,
+        sealed: Option<&Sealed>,
+    ) -> Result<SealedInput, Missing> {
+        let Facts { organisation, id, .. } = facts;
+        let sealed = sealed.ok_or(Missing::NotKept)?;
+        SealedInput::open(&self.keys, organisation, id, sealed).inspect_err(|missing| {
+            let key = sealed.key_id.as_str();
+            tracing::error!(approval = id, key, ?missing, "a sealed input cannot be opened");
         })
     }
 

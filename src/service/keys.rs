@@ -178,6 +178,12 @@ impl KeyRing {
         self.keys.first().map_or("", |key| &key.id)
     }
 
+    /// Whether the ring has a key of that id.
+    #[must_use]
+    pub fn has(&self, key_id: &str) -> bool {
+        self.keys.iter().any(|key| key.id == key_id)
+    }
+
     /// The `hmac` of an approval under the key of that id: 64 lower-case hex digits; `None` when the
     /// ring has no such key.
     #[must_use]

@@ -20,7 +20,7 @@ use crate::decide::prompt::Cuts;
 use crate::decide::reason::Reason;
 use crate::decide::verdict::Tokens;
 use crate::judge::breaker::{Breaker, Position};
-use crate::store::Status;
+use crate::store::{Pending, Status, Timestamp};
 
 /// Upper bounds of a judgement's time, in seconds.
 const JUDGE_SECONDS: [f64; 10] = [0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0];
@@ -40,6 +40,7 @@ pub struct Metrics {
     request_seconds: Histogram,
     events_dropped: Counter,
     pending: Gauge,
+    oldest_pending_seconds: Gauge,
     breaker_open: Gauge,
     breaker: OnceLock<Arc<Breaker>>,
 }
@@ -95,6 +96,7 @@ impl Default for Metrics {
             request_seconds: Histogram::new(HTTP_SECONDS),
             events_dropped: Counter::default(),
             pending: Gauge::default(),
+            oldest_pending_seconds: Gauge::default(),
             breaker_open: Gauge::default(),
             breaker: OnceLock::new(),
         };
@@ -116,6 +118,7 @@ impl Metrics {
             request_seconds,
             events_dropped,
             pending,
+            oldest_pending_seconds,
             breaker_open,
             breaker: _,
         } = self;
@@ -152,6 +155,11 @@ impl Metrics {
             "pending_approvals",
             "Approvals that wait for a person, on all replicas",
             pending.clone(),
+        );
+        registry.register(
+            "oldest_pending_approval_seconds",
+            "How long the oldest of them waits; 0 when none does",
+            oldest_pending_seconds.clone(),
         );
         registry.register(
             "judge_breaker_open",
@@ -211,8 +219,12 @@ impl Metrics {
     }
 
     /// Prometheus' text format.
-    fn text(&self, pending: u64, events: EventCounts) -> String {
-        self.pending.set(i64::try_from(pending).unwrap_or(i64::MAX));
+    fn text(&self, pending: Pending, now: Timestamp, events: EventCounts) -> String {
+        let Pending { count, oldest } = pending;
+        self.pending.set(i64::try_from(count).unwrap_or(i64::MAX));
+        let since = |oldest: Timestamp| now.unix_millis().saturating_sub(oldest.unix_millis());
+        // Another replica's clock may be ahead of this one.
+        self.oldest_pending_seconds.set(oldest.map_or(0, since).max(0) / 1_000);
         let dropped = events.dropped.saturating_add(events.failed);
         self.events_dropped.inner().store(dropped, Ordering::Relaxed);
         self.breaker_open.set(i64::from(self.is_breaker_open()));
@@ -268,7 +280,7 @@ impl Service {
     /// The store, which counts what waits, cannot be reached.
     pub async fn metrics_text(&self) -> Result<String, Refusal> {
         let pending = self.store.pending().await?;
-        Ok(self.metrics.text(pending, self.events.counts()))
+        Ok(self.metrics.text(pending, self.now(), self.events.counts()))
     }
 }
 
@@ -298,7 +310,10 @@ mod tests {
         metrics.decided(Status::Pending);
         metrics.answered("GET", "/healthz", 200, Duration::from_millis(1));
         metrics.answered("other", "/healthz", 405, Duration::from_millis(1));
-        let text = metrics.text(3, EventCounts { delivered: 5, failed: 0, dropped: 1 });
+        let now = Timestamp::from_unix_millis(100_999);
+        let oldest = Some(Timestamp::from_unix_millis(30_000));
+        let counts = EventCounts { delivered: 5, failed: 0, dropped: 1 };
+        let text = metrics.text(Pending { count: 3, oldest }, now, counts);
         for line in [
             "approver_judgements_total{outcome=\"pending\",reason=\"judge_timeout\"} 2",
             "approver_judgements_total{outcome=\"pending\",reason=\"not_recorded\"} 1",
@@ -312,11 +327,23 @@ mod tests {
             "approver_http_requests_total{method=\"other\",route=\"/healthz\",status=\"405\"} 1",
             "approver_events_dropped_total 1",
             "approver_pending_approvals 3",
+            "approver_oldest_pending_approval_seconds 70",
             "approver_judge_breaker_open 0",
         ] {
             assert!(text.lines().any(|shown| shown == line), "{line}\n{text}");
         }
         assert!(!text.contains("PLANTED") && !text.contains("decision=\"pending\""), "{text}");
+    }
+
+    #[test]
+    fn nothing_that_waits_has_no_age() {
+        let now = Timestamp::from_unix_millis(100_000);
+        let ahead = Some(Timestamp::from_unix_millis(100_001));
+        for pending in [Pending::default(), Pending { count: 1, oldest: ahead }] {
+            let text = Metrics::default().text(pending, now, EventCounts::default());
+            let line = "approver_oldest_pending_approval_seconds 0";
+            assert!(text.lines().any(|shown| shown == line), "{text}");
+        }
     }
 
     #[test]

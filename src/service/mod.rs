@@ -30,6 +30,7 @@ pub mod names;
 mod person;
 mod polls;
 mod refusal;
+mod rotation;
 mod running;
 mod stale;
 pub mod tokens;
@@ -41,6 +42,7 @@ pub use approver::{Approver, Judged, Timing};
 pub use metrics::{Counted, Metrics};
 pub use polls::{MAX_WAIT, Poller};
 pub use refusal::{Code, Refusal, Type};
+pub use rotation::Resealed;
 pub use running::{Running, Work};
 
 use events::Events;

@@ -128,6 +128,8 @@ codes! {
     ApprovalExpired = "approval_expired", 409;
     /// Policy or tool changed since; the call may not run on this approval.
     ApprovalStale = "approval_stale", 409;
+    /// What is to be approved is sealed under a key that is not in the key ring; `detail` has `key_id`.
+    KeyMissing = "key_missing", 409;
     /// Nobody claimed the call, so it cannot have run.
     NotClaimed = "not_claimed", 409;
     /// There is a report already.

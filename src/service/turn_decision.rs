@@ -139,7 +139,7 @@ impl Service {
                     self.tell_ended(&approvals);
                     let released = |approval: Approval| TurnResult {
                         release: approval.status == Status::Approved,
-                        view: ApprovalView { approval, input: None, output: None },
+                        view: ApprovalView { approval, input: None, missing: None, output: None },
                     };
                     return Ok(approvals.into_iter().map(released).collect());
                 }
@@ -243,7 +243,7 @@ impl Service {
                 Err(invalid(approval, text))
             }
             Some(hmac) if approval.status == Status::Pending => {
-                self.check_hmac(approval, hmac).await
+                self.check_hmac(approval, answer.verdict, hmac).await
             }
             // It is over: nothing is released, whatever the answer says.
             Some(_) => Ok(()),

@@ -15,6 +15,7 @@ mod instance;
 mod judgement;
 mod migrations;
 pub mod postgres;
+mod sealing;
 mod sql;
 pub mod sqlite;
 mod time;
@@ -45,6 +46,7 @@ pub use judgement::{
 };
 
 pub use postgres::{Postgres, PostgresSettings};
+pub use sealing::{KeyUse, Reseal, SealedOtherwise, SigningSecret};
 pub use sqlite::{Sqlite, SqliteSettings};
 pub use time::Timestamp;
 pub use wake::{Watch, Watched};
@@ -74,6 +76,15 @@ pub struct Position {
     pub created_at: Timestamp,
     /// Its id.
     pub id: String,
+}
+
+/// What waits for a person.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Pending {
+    /// How many approvals.
+    pub count: u64,
+    /// When the oldest of them was recorded; `None` when there is none.
+    pub oldest: Option<Timestamp>,
 }
 
 /// What has been kept long enough.
@@ -142,8 +153,8 @@ pub trait Store: Send + Sync {
         listing: Listing,
     ) -> Answer<'a, Vec<Approval>>;
 
-    /// How many approvals of all organisations wait for a person.
-    fn pending(&self) -> Answer<'_, u64>;
+    /// How many approvals of all organisations wait for a person, and since when.
+    fn pending(&self) -> Answer<'_, Pending>;
 
     /// All approvals that a turn raised, in the order of their ids.
     fn approvals_of_turn<'a>(
@@ -323,6 +334,18 @@ pub trait Store: Send + Sync {
     /// Records how an attempt went; `false` when the notification ended meanwhile, or another
     /// attempt began.
     fn finish_notification(&self, finish: FinishNotification) -> Answer<'_, bool>;
+
+    // --- keys
+
+    /// How much is sealed under each key, by its id.
+    fn keys_in_use(&self) -> Answer<'_, Vec<KeyUse>>;
+
+    /// Signing secrets of every organisation that are sealed under another key, by their instances'
+    /// ids.
+    fn sealed_otherwise(&self, otherwise: SealedOtherwise) -> Answer<'_, Vec<SigningSecret>>;
+
+    /// Stores a secret that was sealed anew; `false` when it is not the one that was read any more.
+    fn reseal(&self, reseal: Reseal) -> Answer<'_, bool>;
 
     // --- housekeeping
 

@@ -6,6 +6,7 @@
 //! answered survives a power failure. Nothing here shares the file with another machine.
 
 mod cause;
+mod presence;
 mod session;
 mod writer;
 
@@ -20,6 +21,7 @@ use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio::task::JoinHandle;
 
 use self::cause::{SqliteCause, failed, sqlite_error, unavailable};
+use self::presence::Presence;
 use self::session::{Session, run};
 use self::writer::{Job, JobOf, write_all};
 use super::StoreError;
@@ -70,10 +72,13 @@ pub struct Sqlite {
     readers: Arc<Readers>,
     registry: Arc<Registry>,
     poll: JoinHandle<()>,
+    /// Given back last, after the writer ended.
+    _presence: Presence,
 }
 
 impl Sqlite {
-    /// Opens the file, brings its tables up to date, and starts the writer. It must be called
+    /// Opens the file, brings its tables up to date, and starts the writer. Where no other process has
+    /// the file open, what one that is gone had begun may be taken over at once. It must be called
     /// within a tokio runtime.
     ///
     /// # Errors
@@ -83,7 +88,8 @@ impl Sqlite {
         let count = settings.readers.max(1);
         let poll_every = settings.poll;
         let opened = tokio::task::spawn_blocking(move || open_all(&settings)).await;
-        let (writer, readers) = opened.map_err(|_| failed(OPENING, SqliteCause::PANIC))??;
+        let (writer, readers, presence) =
+            opened.map_err(|_| failed(OPENING, SqliteCause::PANIC))??;
         let (queue, jobs) = mpsc::channel(QUEUE);
         let wakes = Arc::clone(&registry);
         let writer = thread::Builder::new()
@@ -93,7 +99,8 @@ impl Sqlite {
         let sessions = Mutex::new(readers.into_iter().map(Session::new).collect());
         let readers = Arc::new(Readers { free: Semaphore::new(count), sessions });
         let poll = tokio::spawn(poll_all(Arc::clone(&readers), Arc::clone(&registry), poll_every));
-        Ok(Self { queue: Some(queue), writer: Some(writer), readers, registry, poll })
+        let (queue, writer, _presence) = (Some(queue), Some(writer), presence);
+        Ok(Self { queue, writer, readers, registry, poll, _presence })
     }
 }
 
@@ -130,13 +137,16 @@ impl Engine for Sqlite {
 
 const OPENING: &str = "opening the database file";
 
-fn open_all(settings: &SqliteSettings) -> Result<(Connection, Vec<Connection>), StoreError> {
+fn open_all(
+    settings: &SqliteSettings,
+) -> Result<(Connection, Vec<Connection>, Presence), StoreError> {
     create_private(&settings.path).map_err(|error| unavailable(OPENING, error))?;
     let writer = connect(settings, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
     migrate(&writer)?;
+    let presence = Presence::enter(&settings.path, &writer)?;
     let reader = |_| connect(settings, OpenFlags::SQLITE_OPEN_READ_ONLY);
     let readers = (0..settings.readers.max(1)).map(reader).collect::<Result<_, _>>()?;
-    Ok((writer, readers))
+    Ok((writer, readers, presence))
 }
 
 /// Makes the file where there is none; nobody but its owner may read it.
@@ -265,7 +275,7 @@ mod tests {
     fn the_writer_is_durable_and_readers_cannot_write() {
         let folder = tempfile::tempdir().unwrap();
         let settings = SqliteSettings::new(&folder.path().join("approver.db"));
-        let (writer, readers) = open_all(&settings).unwrap();
+        let (writer, readers, _presence) = open_all(&settings).unwrap();
         let pragma = |connection: &Connection, name: &str| -> String {
             let read = |row: &rusqlite::Row<'_>| {
                 row.get_ref(0).map(|value| match value {

@@ -6,7 +6,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use approver::decide::novelty::{Finding, Kind};
+use approver::decide::reason::Reason;
 use approver::decide::verdict::Tokens;
+use approver::service::Limits;
+use approver::service::events::Events;
 use approver::store::{JudgeRecord, TokenKind};
 use serde_json::{Value, json};
 
@@ -17,22 +20,22 @@ use crate::store::place::SqlitePlace;
 /// ESC, a sequence that sets a terminal's title, a direction override and a line's end.
 const PLANTED: &str = "\u{1b}[2J\u{1b}]0;planted\u{7}\u{202e}\n";
 
-struct Desk {
-    world: Arc<World>,
+pub(crate) struct Desk {
+    pub(crate) world: Arc<World>,
     ana: String,
     gateway: String,
     _place: SqlitePlace,
 }
 
 impl Desk {
-    async fn open() -> Self {
+    pub(crate) async fn open() -> Self {
         let place = SqlitePlace::new();
         let world = World::start(place.open().await).await;
         let (ana, gateway) = world.staffed().await;
         Self { world: Arc::new(world), ana, gateway, _place: place }
     }
 
-    fn command(&self, arguments: &str) -> Command {
+    pub(crate) fn command(&self, arguments: &str) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_approver"));
         command
             .args(["approvals"].into_iter().chain(arguments.split_whitespace()))
@@ -164,6 +167,76 @@ async fn a_person_decides_at_the_terminal() {
     let ran = desk.run(&format!("reject {} --yes --json", second.id)).await;
     let answer: Value = serde_json::from_str(&ran.output).unwrap();
     assert_eq!(answer, json!({"approval_id": second.id, "status": "rejected"}));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_gate_is_a_sentence_for_people() {
+    let desk = Desk::open().await;
+    let raise = Raise {
+        facts: |facts| facts.pause_reason = Some("destructive".to_owned()),
+        ..call("call_1", "purge")
+    };
+    let raised = desk.world.raise(raise).await;
+    let sentence = Reason::Destructive.sentence();
+    let listed = desk.run("list").await.output;
+    assert!(listed.contains(&format!("  destructive: {sentence}\n")), "{listed}");
+    let shown = desk.run(&format!("show {}", raised.id)).await.output;
+    assert!(shown.contains(&format!("because      {sentence}\n")), "{shown}");
+}
+
+/// Whom the commands ask has one name.
+#[test]
+fn help_speaks_of_one_service() {
+    for arguments in [
+        "approvals",
+        "approvals list",
+        "approvals show",
+        "approvals watch",
+        "approvals approve",
+        "approvals reject",
+        "auto",
+        "auto on",
+        "auto off",
+        "auto status",
+        "instances",
+        "instances list",
+        "instances set",
+        "token",
+        "token create",
+        "",
+    ] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_approver"));
+        let help = command.args(arguments.split_whitespace()).arg("--help").output().unwrap();
+        let help = String::from_utf8(help.stdout).unwrap();
+        assert!(help.contains("Usage: approver"), "{arguments}: {help}");
+        assert!(!help.contains("server"), "{arguments}: {help}");
+    }
+}
+
+/// A key that was taken out of the ring too early leaves the way to a no.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn without_its_key_a_call_is_rejected_and_not_approved() {
+    let desk = Desk::open().await;
+    let raised = desk.world.waiting().await;
+    let other = desk.world.under_keys(&["k2"], Limits::default(), Events::to_log()).await;
+    let there = async |arguments: &str| {
+        let mut command = desk.command(arguments);
+        command.env("APPROVER_URL", &other.url);
+        run(command).await
+    };
+    for arguments in ["list".to_owned(), format!("show {}", raised.id)] {
+        let shown = there(&arguments).await;
+        assert_eq!(shown.code, Some(0), "{}", shown.errors);
+        assert!(shown.output.contains("sealed under the key `k1`"), "{}", shown.output);
+    }
+    let approved = there(&format!("approve {} --yes", raised.id)).await;
+    assert_eq!((approved.code, approved.output.as_str()), (Some(1), ""));
+    for part in ["refused: ", "`k1`", "Put the key back", "(key_missing, request "] {
+        assert!(approved.errors.contains(part), "{}", approved.errors);
+    }
+    let rejected = there(&format!("reject {} --yes", raised.id)).await;
+    assert_eq!((rejected.code, rejected.errors.as_str()), (Some(0), ""));
+    assert_eq!(desk.world.status(&raised).await, "rejected");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

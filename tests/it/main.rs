@@ -1,6 +1,7 @@
 //! Integration tests, one binary.
 
 mod approvals_command;
+mod approvals_terminal;
 mod cases;
 mod crash;
 mod doors;

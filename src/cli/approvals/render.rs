@@ -30,11 +30,11 @@ pub(super) fn brief(approval: &Value) -> String {
             word(approval, "created_at")
         ),
     );
-    line(
-        &mut text,
-        &format!("  {} {}", call(approval), cut(&word(approval, "arguments"), LINE_LIMIT)),
-    );
-    let why = match (word(approval, "pause_reason"), word(approval, "reason")) {
+    let arguments = approval["arguments"].as_str().map_or_else(|| missing(approval), shown);
+    line(&mut text, &format!("  {} {}", call(approval), cut(&arguments, LINE_LIMIT)));
+    let reason = word(approval, "reason");
+    let reason = if reason.is_empty() { because(approval) } else { reason };
+    let why = match (word(approval, "pause_reason"), reason) {
         (code, reason) if code.is_empty() => reason,
         (code, reason) if reason.is_empty() => code,
         (code, reason) => format!("{code}: {reason}"),
@@ -43,6 +43,13 @@ pub(super) fn brief(approval: &Value) -> String {
         line(&mut text, &format!("  {}", cut(&why, LINE_LIMIT)));
     }
     text
+}
+
+/// Why it waited, in a sentence. Where a gate's code stands alone a page says what it means.
+fn because(approval: &Value) -> String {
+    let sentence = word(approval, "pause_sentence");
+    let gate = || Reason::sentence_of_gate(approval["pause_reason"].as_str()?);
+    if sentence.is_empty() { gate().unwrap_or_default() } else { sentence }
 }
 
 /// How an approval that somebody watched ended, in one line.
@@ -67,16 +74,14 @@ pub(super) fn whole(approval: &Value) -> String {
     line(&mut text, &format!("{} {}", word(approval, "id"), word(approval, "status")));
     field(&mut text, "call", &call(approval));
     let arguments = approval["arguments"].as_str();
-    field(&mut text, "arguments", &arguments.map_or_else(|| "no longer kept".to_owned(), shown));
+    field(&mut text, "arguments", &arguments.map_or_else(|| missing(approval), shown));
     let code = word(approval, "pause_reason");
     if !code.is_empty() {
         field(&mut text, "waits", &code);
     }
-    let sentence = word(approval, "pause_sentence");
-    // A gate's code stands alone on the wire; a page says what it means.
-    let gate = Reason::GATES.iter().find(|gate| gate.code() == code).map(Reason::sentence);
-    if let Some(sentence) = gate.or((!sentence.is_empty()).then_some(sentence)) {
-        field(&mut text, "because", &sentence);
+    let because = because(approval);
+    if !because.is_empty() {
+        field(&mut text, "because", &because);
     }
     for (name, member) in [
         ("agent", "agent"),
@@ -118,6 +123,22 @@ pub(super) fn whole(approval: &Value) -> String {
     }
     resolution(approval, &mut text);
     text
+}
+
+/// Why no arguments are shown.
+fn missing(approval: &Value) -> String {
+    let missing = &approval["arguments_missing"];
+    match missing["reason"].as_str() {
+        Some("key_missing") => format!(
+            "cannot be read: they are sealed under the key `{}`, which is not in the service's key \
+             ring; the call can be rejected, and approved once the key is back",
+            word(missing, "key_id")
+        ),
+        Some("unreadable") => {
+            "cannot be read: they are not what was sealed; the call can be rejected".to_owned()
+        }
+        Some(_) | None => "no longer kept".to_owned(),
+    }
 }
 
 fn resolution(approval: &Value, text: &mut String) {

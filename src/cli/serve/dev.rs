@@ -14,6 +14,9 @@ use crate::service::tokens::Made;
 use crate::service::{Refusal, Service, ids};
 use crate::store::{Sqlite, SqliteSettings, Store, TokenKind};
 
+/// A judgement to try: a call that the person asked for, of the agent in `examples/frameworks`.
+const JUDGEMENT: &str = r#"{"agent":"desk","version":"1","user":"you","conversation":{"id":"try","surface":"responses","items":[{"type":"message","role":"user","content":"Note on C-1042: call back Monday."}],"person_items":[0]},"turn":{"id":"turn-1"},"tools":[],"calls":[{"call_id":"call-1","tool":"note_add","arguments":"{\"customer\":\"C-1042\",\"text\":\"call back Monday\"}"}]}"#;
+
 /// A folder for a database that nobody keeps.
 pub(super) struct Folder(PathBuf);
 
@@ -84,7 +87,11 @@ impl Tokens {
              #   -H \"Authorization: Bearer $policy_owner\" -H 'Content-Type: application/json' \\\n\
              #   -d @examples/frameworks/agent.json\n\
              # curl http://{address}/v1/agents/desk/versions/1/policy \\\n\
-             #   -H \"Authorization: Bearer $operator\"\n"
+             #   -H \"Authorization: Bearer $operator\"\n\
+             # Ask about a call, as a gateway does. Without a judge it waits for a person.\n\
+             # curl http://{address}/v1/judgements -H \"Authorization: Bearer $gateway\" \\\n\
+             #   -H 'Content-Type: application/json' -H 'Idempotency-Key: try-1' \\\n\
+             #   -d '{JUDGEMENT}'\n"
         );
         text
     }

@@ -9,11 +9,14 @@
 //!   "server_label":"erp", "tool_version":"3", // ?
 //!   "timeout_seconds":120,                    // ?
 //!   "arguments":"{…}", "hmac":"5c1a…",        // ? exact text; absent once `retention.inputs` is over
+//!   "arguments_missing":{"reason","key_id"?}, // ? why there are none: not_kept|key_missing|unreadable
 //!   "policy_class":"write",                   // read|write|destructive|null
 //!   "mode":"auto", "conversationMode":"auto", // the mode that the call was raised in
 //!   "pause_reason":"novel_argument",          // ? code
 //!   "reason":"…",                             // the decision's; while it waits the pause's; or null
-//!   "pause_sentence":"…",                     // ? why it waited, kept when a person decides later
+//!                                             // (for a gate's code, which stands alone there)
+//!   "pause_sentence":"…",                     // ? why it waited, for people, a gate's code included;
+//!                                             // kept when a person decides later
 //!   "findings":[{"kind","item","pointer","found","resembles"?,"sentence"}],
 //!   "provenance":[…], "evidence":[…],         // ? with the arguments
 //!   "aap":{"instance","timeout","agent_reasoning"?,"context"?}, // ? what an instance claims; context as JSON text
@@ -31,16 +34,17 @@
 use serde_json::{Map, Value, json};
 
 use crate::decide::novelty::{Finding, Resemblance};
+use crate::decide::reason::Reason;
 use crate::decide::request::Origin;
 use crate::decide::verdict::Tokens;
 use crate::http::time::rfc3339;
 use crate::service::approvals::ApprovalView;
-use crate::service::input::Echo;
+use crate::service::input::{Echo, Missing};
 use crate::store::{Execution, JudgeRecord, Resolution, Status};
 
 /// The whole resource.
 pub(super) fn resource(view: &ApprovalView) -> Value {
-    let ApprovalView { approval, input, output } = view;
+    let ApprovalView { approval, input, missing, output } = view;
     let facts = &approval.facts;
     let decided = approval.decision.as_ref().and_then(|decision| decision.reason.as_ref());
     let reason = match approval.status {
@@ -77,6 +81,9 @@ pub(super) fn resource(view: &ApprovalView) -> Value {
         add("arguments", json!(input.arguments));
         add("hmac", json!(input.hmac));
     }
+    if let Some(missing) = missing {
+        add("arguments_missing", arguments_missing(missing));
+    }
     add("policy_class", json!(facts.class.map(|class| class.as_str())));
     add("mode", json!(facts.mode.as_str()));
     add("conversationMode", json!(facts.mode.as_str()));
@@ -84,7 +91,8 @@ pub(super) fn resource(view: &ApprovalView) -> Value {
         add("pause_reason", json!(code));
     }
     add("reason", json!(reason));
-    if let Some(sentence) = &facts.pause_sentence {
+    let gate = facts.pause_reason.as_deref().and_then(Reason::sentence_of_gate);
+    if let Some(sentence) = facts.pause_sentence.as_ref().or(gate.as_ref()) {
         add("pause_sentence", json!(sentence));
     }
     add("findings", facts.findings.iter().map(finding).collect());
@@ -113,6 +121,15 @@ pub(super) fn resource(view: &ApprovalView) -> Value {
         add("execution", execution(reported, output.as_deref()));
     }
     members.into()
+}
+
+/// Why there are no arguments.
+fn arguments_missing(missing: &Missing) -> Value {
+    match missing {
+        Missing::NotKept => json!({"reason": "not_kept"}),
+        Missing::KeyMissing { key_id } => json!({"reason": "key_missing", "key_id": key_id}),
+        Missing::Unreadable => json!({"reason": "unreadable"}),
+    }
 }
 
 /// What an instance of the approval protocol says: claims, for a person to weigh.

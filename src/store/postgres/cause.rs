@@ -2,6 +2,7 @@
 //! none of them is kept.
 
 use deadpool_postgres::PoolError;
+use rustls::CertificateError;
 use tokio_postgres::error::SqlState;
 
 use crate::store::StoreError;
@@ -76,6 +77,10 @@ pub(super) fn cause(error: &tokio_postgres::Error) -> PostgresCause {
     let mut source = std::error::Error::source(error);
     while let Some(inner) = source {
         if let Some(io) = inner.downcast_ref::<std::io::Error>() {
+            let tls = io.get_ref().and_then(|error| error.downcast_ref::<rustls::Error>());
+            if let Some(rustls::Error::InvalidCertificate(error)) = tls {
+                return PostgresCause::own(certificate(error));
+            }
             let (text, source) = ("the connection failed", Some(Io(io.kind())));
             return PostgresCause::Connection { text, source };
         }
@@ -83,6 +88,26 @@ pub(super) fn cause(error: &tokio_postgres::Error) -> PostgresCause {
     }
     let text = if error.is_closed() { "the connection is closed" } else { "the connection failed" };
     PostgresCause::own(text)
+}
+
+/// Why a server's certificate is not accepted. Nothing of it is quoted: it is the server's own text.
+const fn certificate(error: &CertificateError) -> &'static str {
+    match error {
+        CertificateError::Expired
+        | CertificateError::ExpiredContext { .. }
+        | CertificateError::NotValidYet
+        | CertificateError::NotValidYetContext { .. } => {
+            "the server's certificate is out of date, or not valid yet"
+        }
+        CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
+            "the server's certificate is for another name than the host in `store.url`"
+        }
+        // A list that others lengthen.
+        _ => {
+            "the server's certificate is not accepted; `store.root_certificates` is the file of the \
+             authorities that count, instead of this machine's"
+        }
+    }
 }
 
 /// Whether the database undid the transaction for another's sake: the same may work right away.

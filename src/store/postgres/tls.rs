@@ -35,7 +35,8 @@ pub(super) fn connector(
     let builder = match (config.get_ssl_mode(), roots) {
         (SslMode::Disable, _) => builder.with_root_certificates(RootCertStore::empty()),
         (_, Some(roots)) => {
-            let unreadable = failed("the file of root certificates cannot be read");
+            let unreadable =
+                failed("`store.root_certificates` is no readable PEM file of certificates");
             builder.with_root_certificates(read(roots).ok_or_else(unreadable)?)
         }
         (_, None) => builder

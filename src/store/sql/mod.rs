@@ -19,6 +19,7 @@ pub(super) mod notifications;
 pub(super) mod read;
 pub(super) mod record;
 mod rows;
+pub(super) mod sealing;
 pub(super) mod sweep;
 
 pub(super) use store::Engine;

@@ -2,7 +2,7 @@
 
 use super::rows::{self, approval_columns};
 use super::{End, Operation, Sql, statement};
-use crate::store::{Approval, Listing, Sealed, SealedParts, Status, StoreError};
+use crate::store::{Approval, Listing, Pending, Sealed, SealedParts, Status, StoreError};
 
 /// The database answers, and this is the version of its tables.
 pub(in crate::store) struct Ping;
@@ -33,14 +33,17 @@ impl Operation for SchemaVersion {
 pub(in crate::store) struct CountPending;
 
 impl Operation for CountPending {
-    type Output = u64;
+    type Output = Pending;
     const DOING: &'static str = "counting what waits";
 
-    async fn run(&self, sql: &mut dyn Sql) -> Result<End<u64>, StoreError> {
-        let counted = "SELECT COUNT(*) FROM approvals WHERE status = 'pending'";
+    async fn run(&self, sql: &mut dyn Sql) -> Result<End<Pending>, StoreError> {
+        let counted = "SELECT COUNT(*), MIN(created_at) FROM approvals WHERE status = 'pending'";
         let row = sql.row(statement!(counted)).await?;
-        let count = row.map(|mut row| row.integer("count")).transpose()?;
-        Ok(End::Keep(count.and_then(|count| u64::try_from(count).ok()).unwrap_or_default()))
+        let mut row = row.ok_or(StoreError::Unreadable { what: "count" })?;
+        let count = row.integer("count")?;
+        let oldest = row.optional_time("time of recording")?;
+        let count = u64::try_from(count).map_err(|_| StoreError::Unreadable { what: "count" })?;
+        Ok(End::Keep(Pending { count, oldest }))
     }
 }
 

@@ -15,6 +15,7 @@ use super::instance_settings::ListSettings;
 use super::instances::{AbandonChange, DeleteInstance, GetInstance, ListInstances};
 use super::lifecycle::ExpireDue;
 use super::read::{CountPending, GetApproval, GetSealed, List, ListTurn, Ping, SchemaVersion};
+use super::sealing::KeysInUse;
 use crate::decide::state::ToolIdentity;
 use crate::store::migrations::HEAD;
 use crate::store::wake::Registry;
@@ -23,10 +24,10 @@ use crate::store::{
     Channel, ChannelMoved, ClaimApproval, ClaimNotifications, Claimed, ContinuationFailed,
     Conversation, CreateInstance, Created, Decide, DecideTurn, Decided, DueNotification,
     FinishNotification, Instance, InstanceCreated, InstanceDeleted, InstanceSet, InstanceUpdated,
-    Listing, MoveChannel, NewToken, PutVersion, Record, Recorded, ReportExecution, Reported,
-    SealedParts, SetInstance, SettingsChange, Store, StoreError, StoredVersion, Sweep, Swept,
-    Switch, Timestamp, Token, ToolDefinition, Turn, TurnDecided, UpdateInstance, VersionPut, Watch,
-    Watched,
+    KeyUse, Listing, MoveChannel, NewToken, Pending, PutVersion, Record, Recorded, ReportExecution,
+    Reported, Reseal, SealedOtherwise, SealedParts, SetInstance, SettingsChange, SigningSecret,
+    Store, StoreError, StoredVersion, Sweep, Swept, Switch, Timestamp, Token, ToolDefinition, Turn,
+    TurnDecided, UpdateInstance, VersionPut, Watch, Watched,
 };
 
 /// A database that runs operations.
@@ -88,7 +89,7 @@ impl<E: Engine> Store for E {
         Box::pin(self.read(List { organisation: organisation.to_owned(), listing }))
     }
 
-    fn pending(&self) -> Answer<'_, u64> {
+    fn pending(&self) -> Answer<'_, Pending> {
         Box::pin(self.read(CountPending))
     }
 
@@ -321,6 +322,18 @@ impl<E: Engine> Store for E {
 
     fn finish_notification(&self, finish: FinishNotification) -> Answer<'_, bool> {
         Box::pin(self.write(finish))
+    }
+
+    fn keys_in_use(&self) -> Answer<'_, Vec<KeyUse>> {
+        Box::pin(self.read(KeysInUse))
+    }
+
+    fn sealed_otherwise(&self, otherwise: SealedOtherwise) -> Answer<'_, Vec<SigningSecret>> {
+        Box::pin(self.read(otherwise))
+    }
+
+    fn reseal(&self, reseal: Reseal) -> Answer<'_, bool> {
+        Box::pin(self.write(reseal))
     }
 
     fn sweep(&self, sweep: Sweep) -> Answer<'_, Swept> {

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use approver::decide::novelty::{Finding, Kind};
+use approver::decide::reason::Reason;
 use approver::decide::verdict::Tokens;
 use approver::store::{JudgeRecord, TokenKind};
 use serde_json::json;
@@ -90,6 +91,32 @@ async fn the_resource_says_everything(world: World) {
     let execution = json!({"status": "FAILED", "at": wire(created), "output": "no such contact"});
     assert_eq!(body["execution"], execution);
     assert!(!body.to_string().contains("\"k\""), "the claim's key is nobody's business");
+}
+
+/// A gate's code has no `reason`, and whoever looks at the call reads what it means all the same.
+async fn a_gates_code_comes_with_its_sentence(world: World) {
+    let (ana, _) = world.staffed().await;
+    for gate in Reason::GATES {
+        let code = gate.code();
+        let found = Reason::sentence_of_gate(code);
+        assert_eq!(found, Some(gate.sentence()), "{code}");
+    }
+    assert_eq!(Reason::sentence_of_gate("judge_timeout"), None);
+    let raise = Raise {
+        facts: |facts| facts.pause_reason = Some("destructive".to_owned()),
+        ..call("call_1", "purge")
+    };
+    let raised = world.raise(raise).await;
+    let check = async |reason: serde_json::Value| {
+        let body = world.get(&raised.path(""), &ana).await.expect(200);
+        assert_eq!((&body["pause_reason"], &body["reason"]), (&json!("destructive"), &reason));
+        assert_eq!(body["pause_sentence"], Reason::Destructive.sentence());
+    };
+    check(json!(null)).await;
+    let mut reject = raised.reject();
+    reject["reason"] = json!("Not today.");
+    world.decide(&raised, &ana, &reject).await.expect(200);
+    check(json!("Not today.")).await;
 }
 
 async fn swept_inputs_are_absent_and_the_rest_stays(world: World) {
@@ -234,6 +261,7 @@ async fn queries_are_read_strictly(world: World) {
 
 on_both_stores!(
     the_resource_says_everything,
+    a_gates_code_comes_with_its_sentence,
     swept_inputs_are_absent_and_the_rest_stays,
     who_may_read_what,
     pages_are_newest_first,

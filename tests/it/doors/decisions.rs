@@ -5,8 +5,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use approver::decide::policy::{Class, Mode};
-use approver::service::Limits;
-use approver::service::events::Events;
 use approver::store::{Begun, ModeChoice, Standing, TokenKind};
 use serde_json::{Value, json};
 
@@ -403,26 +401,7 @@ async fn a_tool_that_the_gateway_lists_otherwise_is_another(world: World) {
     world.decide(&waiting, &ana, &waiting.approve()).await.expect(200);
 }
 
-/// Where the key that sealed it is gone, a call is shown without its arguments, and nobody decides it.
-async fn what_cannot_be_opened_is_not_decided(world: World) {
-    let (ana, gateway) = world.staffed().await;
-    let raised = world.waiting().await;
-    let other = world.under_key("k2", Limits::default(), Events::to_log()).await;
-    let body = other.get(&raised.path(""), &ana).await.expect(200);
-    assert_eq!(body["status"], "pending");
-    assert!(body.get("arguments").is_none() && body.get("hmac").is_none(), "{body}");
-    for body in [raised.approve(), raised.reject()] {
-        assert_eq!(other.decide(&raised, &ana, &body).await.error(500), "internal_error");
-    }
-    let turn = json!({"turn_id": "resp_1", "continuation_id": "resp_2", "decided_by": "ana",
-        "input": [raised.answer("approve")]});
-    assert_eq!(other.post("/v1/decisions", &gateway, &turn).await.error(500), "internal_error");
-    assert_eq!(world.status(&raised).await, "pending");
-    world.decide(&raised, &ana, &raised.approve()).await.expect(200);
-}
-
 on_both_stores!(
-    what_cannot_be_opened_is_not_decided,
     a_person_decides_and_nothing_is_released,
     who_may_decide,
     bodies_are_read_strictly,

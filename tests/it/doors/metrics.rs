@@ -9,6 +9,7 @@ use serde_json::json;
 
 use super::judgements::{ESCALATES, note, request};
 use super::on_both_stores;
+use super::raised::{Raise, call};
 use super::world::World;
 
 async fn metrics_need_a_token_and_name_nobody(world: World) {
@@ -26,6 +27,7 @@ async fn metrics_need_a_token_and_name_nobody(world: World) {
     let text = reply.text;
     for line in [
         "approver_pending_approvals 0",
+        "approver_oldest_pending_approval_seconds 0",
         "approver_judge_breaker_open 0",
         r#"approver_http_requests_total{method="GET",route="/v1/agents/{agent}/versions/{version}",status="400"} 1"#,
         r#"approver_http_requests_total{method="GET",route="unknown",status="404"} 1"#,
@@ -59,6 +61,28 @@ async fn a_judgement_is_counted_once(world: World) {
     ] {
         assert!(text.lines().any(|shown| shown == line), "{line}\n{text}");
     }
+}
+
+/// The oldest of every organisation, until somebody decides it.
+async fn the_longest_wait_is_shown(world: World) {
+    let admin = world.token("root", TokenKind::Admin).await;
+    let (ana, _) = world.staffed().await;
+    let first = world.waiting().await;
+    world.pass(Duration::from_secs(40));
+    world.raise(Raise { organisation: "oak".to_owned(), ..call("call_2", "note_add") }).await;
+    world.pass(Duration::from_secs(5));
+    let check = async |count: u64, seconds: u64| {
+        let text = world.get("/metrics", &admin).await.text;
+        for line in [
+            format!("approver_pending_approvals {count}"),
+            format!("approver_oldest_pending_approval_seconds {seconds}"),
+        ] {
+            assert!(text.lines().any(|shown| shown == line), "{line}\n{text}");
+        }
+    };
+    check(2, 45).await;
+    world.decide(&first, &ana, &first.reject()).await.expect(200);
+    check(1, 5).await;
 }
 
 async fn a_stopping_service_takes_nothing_new(world: World) {
@@ -96,6 +120,7 @@ async fn a_body_over_the_limit_is_refused(world: World) {
 on_both_stores!(
     metrics_need_a_token_and_name_nobody,
     a_judgement_is_counted_once,
+    the_longest_wait_is_shown,
     a_stopping_service_takes_nothing_new,
     a_body_over_the_limit_is_refused,
 );

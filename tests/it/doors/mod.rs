@@ -17,6 +17,7 @@ mod error_texts;
 mod events;
 mod health;
 pub(crate) mod judgements;
+mod keys;
 mod metrics;
 mod openapi;
 mod polls;

@@ -311,20 +311,26 @@ impl World {
 
     /// Another service on the same store, with limits and events of its own, at this moment's time.
     pub(crate) async fn beside(&self, limits: Limits, events: Events) -> Self {
-        self.under_key("k1", limits, events).await
+        self.under_keys(&["k1"], limits, events).await
     }
 
-    /// The same under another key than `k1`, which every other service of a test has.
-    pub(crate) async fn under_key(&self, key: &str, limits: Limits, events: Events) -> Self {
-        self.judging(key, limits, events, "no answer").await
+    /// The same with a key ring of its own; every other service of a test has `k1` alone.
+    pub(crate) async fn under_keys(&self, keys: &[&str], limits: Limits, events: Events) -> Self {
+        self.judging(keys, limits, events, "no answer").await
     }
 
     /// The same with a judge that approves what the person asked for.
     pub(crate) async fn with_events(&self, events: Events) -> Self {
-        self.judging("k1", Limits::default(), events, super::judgements::APPROVES).await
+        self.judging(&["k1"], Limits::default(), events, super::judgements::APPROVES).await
     }
 
-    async fn judging(&self, key: &str, limits: Limits, events: Events, says: &'static str) -> Self {
+    async fn judging(
+        &self,
+        keys: &[&str],
+        limits: Limits,
+        events: Events,
+        says: &'static str,
+    ) -> Self {
         let mut world = Self::start(Arc::clone(&self.store)).await;
         let now = self.now();
         let judge = Scripted::function(move |_| Move::say(says));
@@ -334,8 +340,7 @@ impl World {
             approver,
             automatic_approval: Ok(()),
             sandbox_enabled: true,
-            keys: KeyRing::new(&[(key.to_owned(), if key == "k1" { [7; 32] } else { [8; 32] })])
-                .unwrap(),
+            keys: KeyRing::new(&keys.iter().map(|id| root(id)).collect::<Vec<_>>()).unwrap(),
             limits,
             allow_loopback_webhooks: false,
             clock: Clock::of(move || now.into()),
@@ -347,6 +352,11 @@ impl World {
         tokio::spawn(async move { axum::serve(listener, doors).await.unwrap() });
         world
     }
+}
+
+/// The root secret of a key: another for each id that a test uses.
+fn root(id: &str) -> (String, [u8; 32]) {
+    (id.to_owned(), if id == "k1" { [7; 32] } else { [8; 32] })
 }
 
 /// Seconds of a time on the wire, for comparing.

@@ -66,7 +66,7 @@ impl<A: Around> Store for Through<A> {
         self.0.inner().approvals(organisation, listing)
     }
 
-    fn pending(&self) -> Answer<'_, u64> {
+    fn pending(&self) -> Answer<'_, Pending> {
         self.0.inner().pending()
     }
 
@@ -268,6 +268,18 @@ impl<A: Around> Store for Through<A> {
 
     fn finish_notification(&self, finish: FinishNotification) -> Answer<'_, bool> {
         self.0.inner().finish_notification(finish)
+    }
+
+    fn keys_in_use(&self) -> Answer<'_, Vec<KeyUse>> {
+        self.0.inner().keys_in_use()
+    }
+
+    fn sealed_otherwise(&self, otherwise: SealedOtherwise) -> Answer<'_, Vec<SigningSecret>> {
+        self.0.inner().sealed_otherwise(otherwise)
+    }
+
+    fn reseal(&self, reseal: Reseal) -> Answer<'_, bool> {
+        self.0.inner().reseal(reseal)
     }
 
     fn sweep(&self, sweep: Sweep) -> Answer<'_, Swept> {

@@ -14,7 +14,7 @@ use approver::store::{
 use super::lifecycle::{claim, report};
 use super::world::{AGENT, ORGANISATION, World, approve, at};
 
-pub(super) fn receiver(url: &str) -> Delivery {
+pub(crate) fn receiver(url: &str) -> Delivery {
     let secret = Sealed { key_id: "k1".to_owned(), ciphertext: vec![0, 255] };
     let registration_id = "11111111-1111-4111-8111-111111111111".to_owned();
     let host = url.trim_start_matches("https://").split('/').next().unwrap().to_owned();
@@ -82,7 +82,7 @@ fn creating(ticket: &ChangeTicket, delivery: Option<Delivery>) -> CreateInstance
 }
 
 /// An instance of that id, with or without a receiver.
-pub(super) async fn provisioned(world: &World, id: &str, delivery: Option<Delivery>) -> Instance {
+pub(crate) async fn provisioned(world: &World, id: &str, delivery: Option<Delivery>) -> Instance {
     let ticket = go(world, creation(&format!("key of {id}"), "d", id)).await;
     let create = creating(&ticket, delivery);
     let instance = create.instance.clone();

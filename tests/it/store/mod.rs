@@ -5,7 +5,7 @@ mod begin;
 mod decide;
 mod decide_turn;
 mod directory;
-mod instances;
+pub(crate) mod instances;
 mod lifecycle;
 mod listing;
 mod notifications;
@@ -13,10 +13,11 @@ pub(crate) mod place;
 mod postgres;
 pub(crate) mod proxy;
 mod races;
+mod sealing;
 mod sqlite;
 mod sweep;
 mod watch;
-mod world;
+pub(crate) mod world;
 
 /// Runs each case on both stores.
 macro_rules! conformance {
@@ -103,6 +104,9 @@ conformance! {
         delivery_ends_with_the_receiver_the_instance_or_the_week,
         a_host_has_so_many_places,
         requests_are_kept_as_long_as_the_protocol_says;
+    sealing:
+        keys_are_in_use_for_what_waits_and_for_secrets,
+        a_secret_is_sealed_anew_unless_it_changed_meanwhile;
     watch:
         every_change_wakes_those_who_wait_for_it;
     races:

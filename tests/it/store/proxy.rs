@@ -61,15 +61,20 @@ impl Proxy {
 }
 
 /// A database server that speaks TLS, under a certificate of its own making.
-pub(super) struct TlsServer {
+pub(crate) struct TlsServer {
     port: u16,
     certificate: NamedTempFile,
 }
 
 impl TlsServer {
     /// Speaks TLS with whoever asks for it, and passes on what comes to `target`.
-    pub(super) async fn start(target: (String, u16)) -> Self {
-        let made = rcgen::generate_simple_self_signed(vec!["127.0.0.1".to_owned()]).unwrap();
+    pub(crate) async fn start(target: (String, u16)) -> Self {
+        Self::named("127.0.0.1", target).await
+    }
+
+    /// The same with a certificate for another name.
+    pub(crate) async fn named(name: &str, target: (String, u16)) -> Self {
+        let made = rcgen::generate_simple_self_signed(vec![name.to_owned()]).unwrap();
         let certificate = NamedTempFile::new().unwrap();
         std::fs::write(certificate.path(), made.cert.pem()).unwrap();
         let key = PrivateKeyDer::Pkcs8(made.signing_key.serialize_der().into());
@@ -101,12 +106,12 @@ impl TlsServer {
         Self { port, certificate }
     }
 
-    pub(super) fn port(&self) -> u16 {
+    pub(crate) fn port(&self) -> u16 {
         self.port
     }
 
     /// A PEM file with its certificate.
-    pub(super) fn certificate(&self) -> &Path {
+    pub(crate) fn certificate(&self) -> &Path {
         self.certificate.path()
     }
 }

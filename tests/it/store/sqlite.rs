@@ -5,10 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use approver::store::{
-    Decided, PersonVerdict, Sqlite, SqliteSettings, Status, StoreError, Watched,
+    Begun, ChangeOperation, Decided, PersonVerdict, Recorded, Sqlite, SqliteSettings, Status,
+    StoreError, Watched,
 };
 use rusqlite::Connection;
 
+use super::instances;
 use super::place::SqlitePlace;
 use super::world::World;
 
@@ -38,6 +40,54 @@ async fn two_processes_share_a_file() {
     assert_eq!(one.approval("ap-c1").await, decided);
     let late = one.decide(one.decision("ap-c1", PersonVerdict::Reject)).await;
     assert_eq!(late, Decided::TooLate(Box::new(decided)));
+}
+
+/// What a process that is gone had begun is taken over at once: nobody else can be at work on it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_only_process_takes_over_what_another_left() {
+    let place = SqlitePlace::new();
+    let world = World::new(place.open().await);
+    let left = world.judge(world.request("k1", &["c1"])).await;
+    let repeat = world.begin(world.request("k1", &["c1"])).await;
+    assert!(matches!(repeat, Begun::InProgress { .. }), "{repeat:?}");
+    let change = || {
+        let operation = ChangeOperation::Create { proposed: "i1".to_owned() };
+        instances::change(operation, "k2", "d")
+    };
+    let left_change = instances::go(&world, change()).await;
+    drop(world);
+    let world = World::new(place.open().await);
+    let taken_over = world.judge(world.request("k1", &["c1"])).await;
+    assert!(taken_over.ticket.attempt > left.ticket.attempt);
+    let taken = instances::go(&world, change()).await;
+    assert!(taken.attempt > left_change.attempt && taken.instance == "i1");
+    // Had it only been slow, then what it still brings would not count.
+    let late = world.pending(&left, "c1", "late");
+    assert_eq!(world.try_record(&left, vec![late]).await.unwrap(), Recorded::Superseded);
+    let outcome = world.pending(&taken_over, "c1", "ap-c1");
+    world.record(&taken_over, vec![outcome]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn while_another_process_works_its_leases_hold() {
+    let place = SqlitePlace::new();
+    let (one, other) = (World::new(place.open().await), World::new(place.open().await));
+    let judged = one.judge(one.request("k1", &["c1"])).await;
+    let check = async |world: &World| {
+        let repeat = world.begin(world.request("k1", &["c1"])).await;
+        assert!(matches!(repeat, Begun::InProgress { .. }), "{repeat:?}");
+    };
+    check(&other).await;
+    // One comes and one goes; the first is never left alone with the file.
+    let third = World::new(place.open().await);
+    check(&third).await;
+    drop(other);
+    let fourth = World::new(place.open().await);
+    check(&fourth).await;
+    let outcome = one.pending(&judged, "c1", "ap-c1");
+    one.record(&judged, vec![outcome]).await;
+    let replay = fourth.begin(fourth.request("k1", &["c1"])).await;
+    assert!(matches!(replay, Begun::Replayed { .. }), "{replay:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -94,7 +144,7 @@ async fn nobody_else_may_read_the_file() {
     let world = World::new(place.open().await);
     world.raise("k1", &["c1"]).await;
     let path = place.settings().path;
-    for suffix in ["", "-wal", "-shm"] {
+    for suffix in ["", "-wal", "-shm", "-lock"] {
         let path = format!("{}{suffix}", path.display());
         let mode = std::fs::metadata(&path).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600, "{path}");

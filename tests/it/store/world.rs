@@ -12,7 +12,7 @@ use approver::store::{
     Standing, Status, Store, StoreError, Timestamp, ToJudge,
 };
 
-pub(super) const ORGANISATION: &str = "org";
+pub(crate) const ORGANISATION: &str = "org";
 pub(super) const AGENT: &str = "erp";
 pub(super) const SURFACE: &str = "chat";
 pub(super) const CONVERSATION: &str = "conv";
@@ -42,12 +42,12 @@ pub(super) fn approve() -> PersonVerdict {
 }
 
 #[derive(Clone)]
-pub(super) struct World {
+pub(crate) struct World {
     pub(super) store: Arc<dyn Store>,
 }
 
 impl World {
-    pub(super) fn new(store: Arc<dyn Store>) -> Self {
+    pub(crate) fn new(store: Arc<dyn Store>) -> Self {
         Self { store }
     }
 

@@ -14,23 +14,23 @@ use serde_json::{Value, json};
 
 use super::world::{ORGANISATION, Reply, World};
 
-pub(super) const PATH: &str = "/v1/judgements";
+pub(crate) const PATH: &str = "/v1/judgements";
 
 /// Approves a call whose two arguments the person's one message names.
-pub(super) const APPROVES: &str = r#"{"soft_deny":[],"basis":[{"source":"user","index":1,"quote":"Note on C-1042: call back Monday","covers":[0,1,2]}],"unsupported_arguments":[],"reason":"The user asked for this note.","decision":"approve"}"#;
+pub(crate) const APPROVES: &str = r#"{"soft_deny":[],"basis":[{"source":"user","index":1,"quote":"Note on C-1042: call back Monday","covers":[0,1,2]}],"unsupported_arguments":[],"reason":"The user asked for this note.","decision":"approve"}"#;
 
 /// Does not approve it.
 pub(super) const ESCALATES: &str = r#"{"soft_deny":[],"basis":[],"unsupported_arguments":[0,1,2],"reason":"Nobody asked for this note.","decision":"escalate"}"#;
 
 /// What the person asked for.
-pub(super) const NOTE: &str = r#"{"contact":"C-1042","text":"call back Monday"}"#;
+pub(crate) const NOTE: &str = r#"{"contact":"C-1042","text":"call back Monday"}"#;
 
 pub(super) fn harmless(read: bool) -> Value {
     json!({"readOnlyHint": read, "destructiveHint": false, "openWorldHint": false})
 }
 
 /// The content of version 7: a tool of every kind.
-pub(super) fn content() -> Value {
+pub(crate) fn content() -> Value {
     let tool = |name: &str, annotations: Value| json!({"name": name, "origin": "function", "version": "2", "annotations": annotations});
     let destroys = json!({"readOnlyHint": false, "destructiveHint": true, "openWorldHint": false});
     json!({
@@ -52,7 +52,7 @@ pub(super) fn content() -> Value {
 }
 
 /// A request in auto with these calls.
-pub(super) fn request(calls: &[Value]) -> Value {
+pub(crate) fn request(calls: &[Value]) -> Value {
     json!({
         "agent": "erp", "version": "7", "user": "usr_81",
         "conversation": {
@@ -78,7 +78,7 @@ pub(super) fn call(id: &str, tool: &str, arguments: &str) -> Value {
 }
 
 /// The one call that most tests are about.
-pub(super) fn note(id: &str) -> Value {
+pub(crate) fn note(id: &str) -> Value {
     call(id, "note_add", NOTE)
 }
 
