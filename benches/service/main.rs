@@ -41,7 +41,7 @@ use timed::{Stage, Timed};
 
 /// As the binary has it.
 #[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 const CALLERS: usize = 64;
 const WARM_UP: Duration = Duration::from_secs(2);

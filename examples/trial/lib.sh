@@ -23,6 +23,7 @@ need_system_tools() {
     local packages=()
     command -v cargo >/dev/null || fail "cargo was not found; https://rustup.rs installs Rust"
     command -v cc >/dev/null || packages+=(gcc libc6-dev)
+    command -v make >/dev/null || packages+=(make)
     if ! command -v python3 >/dev/null; then
         packages+=(python3 python3-venv)
     elif ! python3 -c 'import ensurepip, venv' 2>/dev/null; then
