@@ -8,6 +8,7 @@ mod cause;
 mod notify;
 mod session;
 mod tls;
+mod together;
 
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -10,6 +10,7 @@ use futures::future::BoxFuture;
 use tokio_postgres::types::{FromSql, IsNull, ToSql, Type, accepts, to_sql_checked};
 
 use super::cause::{self, Failure};
+use super::together;
 use crate::store::StoreError;
 use crate::store::sql::{End, Operation, Row, Sql, Statement, Value};
 use crate::store::wake::Key;
@@ -84,9 +85,10 @@ impl Session {
         begin: Option<&'static str>,
         statements: &[Statement],
     ) -> Result<Vec<Vec<Row>>, tokio_postgres::Error> {
-        let mut prepared = Vec::with_capacity(statements.len());
-        for statement in statements {
-            prepared.push(connection.prepare_cached(statement.sql).await?);
+        let runs: Vec<&[Statement]> = together::runs(statements).collect();
+        let mut prepared = Vec::with_capacity(runs.len());
+        for run in &runs {
+            prepared.push(connection.prepare_cached(&together::text(run)).await?);
         }
         let begun = async {
             match begin {
@@ -94,15 +96,20 @@ impl Session {
                 None => Ok(()),
             }
         };
-        let mut sent = Vec::with_capacity(statements.len());
-        for (statement, prepared) in statements.iter().zip(&prepared) {
+        let mut sent = Vec::with_capacity(runs.len());
+        for (run, prepared) in runs.iter().zip(&prepared) {
+            let values = run.iter().flat_map(|statement| &statement.parameters);
             let parameters: Vec<&(dyn ToSql + Sync)> =
-                statement.parameters.iter().map(|value| value as &(dyn ToSql + Sync)).collect();
+                values.map(|value| value as &(dyn ToSql + Sync)).collect();
             sent.push(async move { connection.query(prepared, &parameters).await });
         }
-        let (begun, answers) = in_order(begun, sent).await;
+        let (begun, rows) = in_order(begun, sent).await;
         begun?;
-        answers.into_iter().map(|rows| rows?.iter().map(row).collect()).collect()
+        let mut answers = Vec::with_capacity(statements.len());
+        for (run, rows) in runs.into_iter().zip(rows) {
+            answers.extend(together::answers(run, &rows?)?);
+        }
+        Ok(answers)
     }
 }
 
@@ -174,11 +181,6 @@ async fn in_order<First: Future, Other: Future>(
         });
     }
     (first, outputs)
-}
-
-fn row(row: &tokio_postgres::Row) -> Result<Row, tokio_postgres::Error> {
-    let values = (0..row.len()).map(|column| row.try_get::<_, Value>(column));
-    values.collect::<Result<_, _>>().map(Row::new)
 }
 
 type Boxed = Box<dyn std::error::Error + Sync + Send>;

@@ -99,12 +99,12 @@ impl Begin {
             return Ok(Err(Begun::ConversationDeleted));
         }
         let mut statements =
-            vec![self.take_conversation(), self.take_turn(), self.insert_request(&id)];
+            vec![self.take_conversation(), self.take_turn(), self.insert_request(&id).along()];
         // In the order of their ids, whatever the call order.
         let mut order: Vec<usize> = (0..self.calls.len()).collect();
         order.sort_by(|left, right| self.calls[*left].call_id.cmp(&self.calls[*right].call_id));
         for index in &order {
-            statements.push(self.insert_call(&self.calls[*index], &id));
+            statements.push(self.insert_call(&self.calls[*index], &id).along());
         }
         statements.push(self.select_facts(&id));
         let mut answers = sql.batch(statements).await?.into_iter();

@@ -35,6 +35,16 @@ use super::wake::Key;
 pub(super) struct Statement {
     pub(super) sql: &'static str,
     pub(super) parameters: Vec<Value>,
+    /// Whether it may run together with the one before it, in any order: both change rows of their
+    /// own, neither reads what the other changes, and at most one row comes back.
+    pub(super) along: bool,
+}
+
+impl Statement {
+    /// The same, to run together with the one before it.
+    pub(super) fn along(self) -> Self {
+        Self { along: true, ..self }
+    }
 }
 
 /// `statement!("… $1 …", value, …)`
@@ -43,10 +53,11 @@ macro_rules! statement {
         $crate::store::sql::Statement {
             sql: $sql,
             parameters: vec![$($crate::store::sql::Value::from($value)),*],
+            along: false,
         }
     };
 }
-use statement;
+pub(super) use statement;
 
 /// A session with a database, inside a transaction unless the operation only reads.
 pub(super) trait Sql: Send {

@@ -36,19 +36,21 @@ impl Operation for Record {
         let mut calls: Vec<&NewOutcome> = self.calls.iter().collect();
         calls.sort_by(|left, right| left.call_id.cmp(&right.call_id));
         for call in &calls {
-            statements.push(self.finish_call(call));
+            statements.push(self.finish_call(call).along());
         }
         let calls_at = request_at + 1..statements.len();
         for approval in approvals(&self.calls) {
-            statements.push(rows::insert_approval(&approval.facts, &approval.standing));
-            statements.push(statement!(
+            let insert = rows::insert_approval(&approval.facts, &approval.standing);
+            statements.push(insert.along());
+            let sealed = statement!(
                 "INSERT INTO sealed (created_at, approval, part, key_id, ciphertext) \
                  VALUES ($1, $2, 'input', $3, $4)",
                 approval.facts.created_at,
                 &approval.facts.id,
                 &approval.input.key_id,
                 approval.input.ciphertext.as_slice(),
-            ));
+            );
+            statements.push(sealed.along());
             statements.extend(notification(approval));
         }
         let mut answers = sql.batch(statements).await?;
