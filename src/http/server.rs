@@ -53,7 +53,8 @@ const NO_SOCKET: Duration = Duration::from_millis(200);
 /// How an HTTP/2 connection begins (RFC 9113, 3.4).
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
-/// How long to wait for more where the first bytes leave open which HTTP it is.
+/// How long to wait for more where the first bytes leave open which HTTP it is; twice as long each
+/// time, so that whoever sends no more costs no more.
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
 
 /// Serves until `end` is ready; then connections get what they wait for, at most for `grace`.
@@ -128,6 +129,7 @@ enum Version {
 /// It ended or failed before it said so.
 async fn version(stream: &TcpStream) -> io::Result<Version> {
     let mut first = [0; PREFACE.len()];
+    let mut pause = LOOK_AGAIN;
     loop {
         let length = stream.peek(&mut first).await?;
         let first = first.get(..length).unwrap_or_default();
@@ -140,7 +142,8 @@ async fn version(stream: &TcpStream) -> io::Result<Version> {
         if first.len() == PREFACE.len() {
             return Ok(Version::Http2);
         }
-        sleep(LOOK_AGAIN).await;
+        sleep(pause).await;
+        pause *= 2;
     }
 }
 
