@@ -16,8 +16,8 @@
 mod through;
 mod timed;
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
 
 use approver::decide::Settings;
@@ -263,9 +263,9 @@ impl Client {
     }
 }
 
-/// 20 items before the call, 2 KB of them the person's.
-fn body(caller: &str, number: u64) -> String {
-    let turn = number / CALLS_OF_A_TURN;
+/// 20 items before the call, 2 KB of them the person's; written once, as the load generator should
+/// take as little as it can.
+static ITEMS: LazyLock<String> = LazyLock::new(|| {
     let mut items = Vec::new();
     for round in 0..5 {
         let person = SENTENCE.repeat(6);
@@ -279,17 +279,16 @@ fn body(caller: &str, number: u64) -> String {
         items
             .push(serde_json::json!({"type": "message", "role": "assistant", "content": "Found."}));
     }
+    serde_json::json!(items).to_string()
+});
+
+fn body(caller: &str, number: u64) -> String {
+    let turn = number / CALLS_OF_A_TURN;
+    let (items, conversation, quantity) = (&*ITEMS, turn / 4, number % CALLS_OF_A_TURN);
     // One write after the other, each another one.
-    let arguments = format!(r#"{{"quantity":40,"order":"{}"}}"#, number % CALLS_OF_A_TURN);
-    serde_json::json!({
-        "agent": "orders", "version": "1", "user": "usr_81",
-        "conversation": {"id": format!("conv_{caller}_{}", turn / 4), "surface": "responses",
-            "items": items, "person_items": [0, 4, 8, 12, 16]},
-        "turn": {"id": format!("resp_{turn}")},
-        "input": [{"type": "backbone:mode", "mode": "auto"}],
-        "calls": [{"call_id": format!("call_{number}"), "tool": "order", "arguments": arguments}],
-    })
-    .to_string()
+    format!(
+        r#"{{"agent":"orders","version":"1","user":"usr_81","conversation":{{"id":"conv_{caller}_{conversation}","surface":"responses","items":{items},"person_items":[0,4,8,12,16]}},"turn":{{"id":"resp_{turn}"}},"input":[{{"type":"backbone:mode","mode":"auto"}}],"calls":[{{"call_id":"call_{number}","tool":"order","arguments":"{{\"quantity\":40,\"order\":\"{quantity}\"}}"}}]}}"#
+    )
 }
 
 async fn prepare(store: &dyn Store) {

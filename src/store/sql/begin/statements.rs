@@ -2,8 +2,46 @@
 
 use crate::decide::state::ToolIdentity;
 use crate::store::sql::rows::{door_word, origin_word};
-use crate::store::sql::{Statement, statement};
-use crate::store::{Begin, BeginCall, ModeChoice, Reserved, Timestamp, ToolDefinition};
+use crate::store::sql::{Statement, Value, statement};
+use crate::store::{Begin, BeginCall, ModeChoice, Reserved, ToolDefinition};
+
+macro_rules! facts_of_conversation {
+    () => {
+        "SELECT 'grant', approval, origin, label, name, definition, 0, 0 FROM grants \
+         WHERE organisation = $1 AND surface = $2 AND conversation = $3 AND door = $4 \
+         AND instance = $5 AND agent = $6 \
+         UNION ALL \
+         SELECT 'definition', '', origin, label, name, definition, pinned, latest \
+         FROM definitions WHERE organisation = $1 AND surface = $2 AND conversation = $3 \
+         UNION ALL \
+         SELECT 'write', calls.identity, '', '', '', '', 0, 0 \
+         FROM calls LEFT JOIN approvals ON approvals.id = calls.detail \
+         WHERE calls.organisation = $1 AND calls.surface = $2 AND calls.conversation = $3 \
+         AND calls.turn = $7 AND calls.identity IS NOT NULL AND calls.request <> $8 \
+         AND (calls.outcome IS NULL OR approvals.status IN ('pending', 'approved')) \
+         UNION ALL \
+         SELECT 'switch', '', '', '', '', '', enabled, 0 FROM switches \
+         WHERE organisation = $1 AND agent IN ('', $6)"
+    };
+}
+
+/// What counts of an instance since a time, whatever its turns.
+macro_rules! facts_of_instance {
+    () => {
+        " UNION ALL \
+         SELECT 'escalation', request, '', '', '', '', 0, 0 FROM escalations \
+         WHERE instance = $5 AND at > $9 \
+         UNION ALL \
+         SELECT 'judged', '', '', '', '', '', 0, 0 FROM calls \
+         WHERE instance = $5 AND created_at > $9 AND judged = 1 AND request <> $8 \
+         UNION ALL \
+         SELECT 'write', calls.identity, '', '', '', '', 0, 0 \
+         FROM calls LEFT JOIN approvals ON approvals.id = calls.detail \
+         WHERE calls.instance = $5 AND calls.created_at > $9 \
+         AND calls.identity IS NOT NULL AND calls.request <> $8 \
+         AND (calls.outcome IS NULL OR approvals.status IN ('pending', 'approved'))"
+    };
+}
 
 impl Begin {
     pub(super) fn forget_latest(&self, tool: &ToolIdentity) -> Statement {
@@ -151,36 +189,14 @@ impl Begin {
     }
 
     /// All that the plan must know, in one statement: `request` is the one whose own calls do not
-    /// count as the turn's writes, nor as the instance's calls.
+    /// count as the turn's writes.
     pub(super) fn select_facts(&self, request: &str) -> Statement {
-        statement!(
-            "SELECT 'grant', approval, origin, label, name, definition, 0, 0 FROM grants \
-             WHERE organisation = $1 AND surface = $2 AND conversation = $3 AND door = $4 \
-             AND instance = $5 AND agent = $6 \
-             UNION ALL \
-             SELECT 'definition', '', origin, label, name, definition, pinned, latest \
-             FROM definitions WHERE organisation = $1 AND surface = $2 AND conversation = $3 \
-             UNION ALL \
-             SELECT 'write', calls.identity, '', '', '', '', 0, 0 \
-             FROM calls LEFT JOIN approvals ON approvals.id = calls.detail \
-             WHERE calls.organisation = $1 AND calls.surface = $2 AND calls.conversation = $3 \
-             AND calls.turn = $7 AND calls.identity IS NOT NULL AND calls.request <> $8 \
-             AND (calls.outcome IS NULL OR approvals.status IN ('pending', 'approved')) \
-             UNION ALL \
-             SELECT 'switch', '', '', '', '', '', enabled, 0 FROM switches \
-             WHERE organisation = $1 AND agent IN ('', $6) \
-             UNION ALL \
-             SELECT 'escalation', request, '', '', '', '', 0, 0 FROM escalations \
-             WHERE instance = $5 AND at > $9 \
-             UNION ALL \
-             SELECT 'judged', '', '', '', '', '', 0, 0 FROM calls \
-             WHERE instance = $5 AND created_at > $9 AND judged = 1 AND request <> $8 \
-             UNION ALL \
-             SELECT 'write', calls.identity, '', '', '', '', 0, 0 \
-             FROM calls LEFT JOIN approvals ON approvals.id = calls.detail \
-             WHERE calls.instance = $5 AND calls.created_at > $9 \
-             AND calls.identity IS NOT NULL AND calls.request <> $8 \
-             AND (calls.outcome IS NULL OR approvals.status IN ('pending', 'approved'))",
+        let mut facts = statement!(
+            if self.instance_after.is_some() {
+                concat!(facts_of_conversation!(), facts_of_instance!())
+            } else {
+                facts_of_conversation!()
+            },
             &self.organisation,
             &self.surface,
             &self.conversation,
@@ -189,7 +205,9 @@ impl Begin {
             &self.agent,
             &self.turn,
             request,
-            self.instance_after.unwrap_or(Timestamp::from_unix_millis(i64::MAX)),
-        )
+        );
+        // No parameter without a place in the text.
+        facts.parameters.extend(self.instance_after.map(Value::from));
+        facts
     }
 }
