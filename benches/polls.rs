@@ -113,7 +113,7 @@ async fn answer(connection: &mut TcpStream) -> String {
 }
 
 async fn serve() {
-    let folder = tempfile::tempdir_in(".").unwrap();
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let settings = SqliteSettings::new(&folder.path().join("approver.db"));
     let store: Arc<dyn Store> = Arc::new(Sqlite::open(settings).await.unwrap());
     let limits = Limits { polls_per_token: 20_000, ..Limits::default() };

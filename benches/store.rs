@@ -31,7 +31,7 @@ const CALLS_OF_A_TURN: u64 = 4;
 fn main() {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
     runtime.block_on(async {
-        let folder = tempfile::tempdir_in(".").unwrap();
+        let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
         let settings = SqliteSettings::new(&folder.path().join("approver.db"));
         measure("SQLite", Arc::new(Sqlite::open(settings).await.unwrap())).await;
         let Ok(address) = std::env::var("APPROVER_TEST_POSTGRES") else {

@@ -76,7 +76,7 @@ fn main() {
     runtime.block_on(async {
         // `-- postgresql` measures that store alone.
         if !std::env::args().any(|argument| argument == "postgresql") {
-            let folder = tempfile::tempdir_in(".").unwrap();
+            let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
             let settings = SqliteSettings::new(&folder.path().join("approver.db"));
             measure("SQLite", Arc::new(Sqlite::open(settings).await.unwrap())).await;
         }
