@@ -89,7 +89,7 @@ impl Instance {
         let answer = self.client.ask(&ask).await;
         match (answer.status, answer.code()) {
             (200 | 201, _) => {
-                self.requests.shown(key, &answer.json, known.ended.is_some());
+                self.requests.shown(key, &answer.json, &known);
                 true
             }
             (503, "judgement_in_progress") if known.id.is_none() => false,
@@ -162,11 +162,12 @@ impl Instance {
 
     async fn cancel(&mut self, key: &str) {
         self.requests.tries(key, "cancelled");
+        let before = self.requests.of(key);
         let ask = Ask::delete(self.path(key, ""), &self.token);
         let answer = self.client.ask(&ask).await;
         match (answer.status, answer.code()) {
             (200, _) if answer.json["status"] == "cancelled" => {
-                self.requests.shown(key, &answer.json, true);
+                self.requests.shown(key, &answer.json, &before);
             }
             (409, "already_terminal") => self.read(key).await,
             _ => self.client.unexpected(&ask, &answer),
@@ -174,11 +175,11 @@ impl Instance {
     }
 
     pub(super) async fn read(&mut self, key: &str) {
-        let was_over = self.requests.of(key).ended.is_some();
+        let before = self.requests.of(key);
         let ask = Ask::get(self.path(key, ""), &self.token);
         let answer = self.client.ask(&ask).await;
         match answer.status {
-            200 => self.requests.shown(key, &answer.json, was_over),
+            200 => self.requests.shown(key, &answer.json, &before),
             _ => self.client.unexpected(&ask, &answer),
         }
     }
@@ -188,11 +189,12 @@ impl Instance {
         let mut ask = Ask::post(self.path(key, "/consume"), &self.token, Value::Null).under(by);
         ask.body = None;
         self.requests.tries_consume(key, by);
+        let before = self.requests.of(key);
         let answer = self.client.ask(&ask).await;
         match (answer.status, answer.code()) {
             (200, _) if !answer.json["consumption"].is_null() => {
                 self.requests.consumed(key, by);
-                self.requests.shown(key, &answer.json, true);
+                self.requests.shown(key, &answer.json, &before);
                 return true;
             }
             (409, "already_consumed") => self.requests.taken(key, by),
@@ -206,11 +208,12 @@ impl Instance {
         let body = json!({"status": status, "note": format!("how {key} ran")});
         let ask = Ask::post(self.path(key, "/outcome"), &self.token, body);
         self.requests.tries_outcome(key, status);
+        let before = self.requests.of(key);
         let answer = self.client.ask(&ask).await;
         match answer.status {
             200 => {
                 self.client.ledger.count("outcome");
-                self.requests.shown(key, &answer.json, true);
+                self.requests.shown(key, &answer.json, &before);
             }
             _ => self.client.unexpected(&ask, &answer),
         }

@@ -150,11 +150,12 @@ impl Requests {
         });
     }
 
-    /// The protocol's resource, as a client was shown it. One that `was_over` when it was asked for
-    /// cannot wait; others may end while the answer is on its way.
-    pub(super) fn shown(&self, key: &str, resource: &Value, was_over: bool) {
+    /// The protocol's resource, as a client was shown it who knew this `before` it asked. Nothing of
+    /// that can be gone; what others were told since may have happened while the answer was on its
+    /// way.
+    pub(super) fn shown(&self, key: &str, resource: &Value, before: &Request) {
         let ledger = Arc::clone(&self.ledger);
-        self.change(key, |request| request.shown(resource, was_over, &ledger));
+        self.change(key, |request| request.shown(resource, before, &ledger));
     }
 
     /// A receiver gets a notification, and answers whether it acknowledges it: what it `refuses` when
@@ -264,7 +265,7 @@ impl Request {
         Ok(())
     }
 
-    fn shown(&mut self, shown: &Value, was_over: bool, ledger: &Ledger) -> Result<(), String> {
+    fn shown(&mut self, shown: &Value, before: &Self, ledger: &Ledger) -> Result<(), String> {
         self.is(&shown["id"])?;
         let created = json!([shown["created_at"], shown["deadline_at"]]);
         if self.created.is_null() {
@@ -276,7 +277,7 @@ impl Request {
         }
         let status = shown["status"].as_str().unwrap_or_default();
         if status == "pending" {
-            let waits = self.decision.is_none() && !was_over;
+            let waits = before.ended.is_none();
             return if waits { Ok(()) } else { Err(format!("it waits again: {self:?}")) };
         }
         self.ends(status, ledger)?;
@@ -284,35 +285,34 @@ impl Request {
         if *decision != shown["decision"] {
             return Err(format!("decided as {}, and before {decision}", shown["decision"]));
         }
-        self.consumption_is(&shown["consumption"])
+        self.consumption_is(&shown["consumption"], before)
     }
 
-    fn consumption_is(&mut self, shown: &Value) -> Result<(), String> {
-        match (&self.consumption, shown.is_null()) {
-            (Some(_), true) => return Err(format!("it is consumed no more: {self:?}")),
-            (None, true) if self.consumed.is_none() => return Ok(()),
-            // The answer may have been on its way before the other key's.
-            (None, true) => return Ok(()),
-            (_, false) if self.consumes_tried.is_empty() => {
-                return Err(format!("nobody consumed it: {shown}"));
-            }
-            (Some(before), false) if before["consumed_at"] != shown["consumed_at"] => {
-                return Err(format!("consumed as {shown}, and before {before}"));
-            }
-            (Some(before), false)
-                if !before["outcome"].is_null() && before["outcome"] != shown["outcome"] =>
-            {
-                return Err(format!("it ran as {shown}, and before {before}"));
-            }
-            (Some(_) | None, false) => {}
+    fn consumption_is(&mut self, shown: &Value, before: &Self) -> Result<(), String> {
+        if shown.is_null() {
+            let consumed = before.consumed.is_some() || before.consumption.is_some();
+            return if consumed { Err(format!("consumed no more: {self:?}")) } else { Ok(()) };
         }
-        match shown["outcome"]["status"].as_str() {
-            Some(status) if !self.outcomes_tried.contains(status) => {
-                return Err(format!("it ran as {status}, which nobody reported"));
-            }
-            Some(_) | None => {}
+        if self.consumes_tried.is_empty() {
+            return Err(format!("nobody consumed it: {shown}"));
         }
-        self.consumption = Some(shown.clone());
+        let known = self.consumption.get_or_insert_with(|| shown.clone());
+        if known["consumed_at"] != shown["consumed_at"] {
+            return Err(format!("consumed as {shown}, and before {known}"));
+        }
+        let outcome = &shown["outcome"];
+        let Some(status) = outcome["status"].as_str() else {
+            let ran = before.consumption.as_ref().is_some_and(|known| !known["outcome"].is_null());
+            return if ran { Err(format!("it ran no more: {self:?}")) } else { Ok(()) };
+        };
+        if !self.outcomes_tried.contains(status) {
+            return Err(format!("it ran as {status}, which nobody reported"));
+        }
+        if known["outcome"].is_null() {
+            *known = shown.clone();
+        } else if known["outcome"] != *outcome {
+            return Err(format!("it ran as {shown}, and before {known}"));
+        }
         Ok(())
     }
 
