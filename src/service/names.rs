@@ -44,7 +44,7 @@ pub fn check_person(param: &str, name: &str) -> Result<(), Refusal> {
 /// # Errors
 /// 400 at `param`.
 pub fn check_member(param: &str, id: &str) -> Result<(), Refusal> {
-    if !is_called_like_a_machine(&outline(id)) {
+    if !OUTLINES.iter().any(|outline| is_called_like_a_machine(*outline, id)) {
         return Ok(());
     }
     let text = "A member's id cannot be one that could be taken for the automatic approver's name.";
@@ -66,23 +66,36 @@ const MACHINES: [&str; 3] = ["auto:approver", "policy:allow", "policy:block"];
 /// Whether a name looks like one of a machine: it has the colon that only they have, or is called
 /// like one of them.
 fn looks_like_a_machine(name: &str) -> bool {
-    let looks = outline(name);
-    looks.contains(':') || is_called_like_a_machine(&looks)
+    OUTLINES
+        .iter()
+        .any(|outline| outline(name).contains(':') || is_called_like_a_machine(*outline, name))
 }
 
-/// Whether what looks so is a machine's name but for marks between the letters.
-fn is_called_like_a_machine(looks: &str) -> bool {
-    let letters = |looks: &str| looks.chars().filter(|c| c.is_alphanumeric()).collect::<String>();
-    let bare = letters(looks);
-    MACHINES.iter().any(|machine| letters(&outline(machine)) == bare)
+/// Whether a name, as it looks, is a machine's but for marks between the letters.
+fn is_called_like_a_machine(outline: Outline, name: &str) -> bool {
+    let letters = |name| outline(name).chars().filter(|c| c.is_alphanumeric()).collect::<String>();
+    let bare = letters(name);
+    MACHINES.iter().any(|machine| letters(machine) == bare)
 }
 
 /// How a text looks: compatible forms and confusable characters as one, small letters, nothing that
 /// is invisible.
-fn outline(text: &str) -> String {
-    let visible = text.nfkc().filter(|character| !is_invisible(*character));
-    let small = visible.collect::<String>().to_lowercase();
-    skeleton(&small).collect()
+type Outline = fn(&str) -> String;
+
+/// Some characters are confused with a capital letter, others with a small one: `0` with `O`, `I`
+/// with `l`, whose small forms look like neither.
+const OUTLINES: [Outline; 2] = [small_outline, capital_outline];
+
+fn small_outline(text: &str) -> String {
+    skeleton(&visible(text).to_lowercase()).collect()
+}
+
+fn capital_outline(text: &str) -> String {
+    small_outline(&skeleton(&visible(text)).collect::<String>())
+}
+
+fn visible(text: &str) -> String {
+    text.nfkc().filter(|character| !is_invisible(*character)).collect()
 }
 
 #[cfg(test)]
@@ -131,6 +144,9 @@ mod tests {
             "auto\u{fe13}approver",
             "auto\u{589}approver",
             "AUTO:APPROVER",
+            // A zero; a capital I for a small l.
+            "Aut0 Appr0ver",
+            "poIicy aIIow",
             "grant：apreq_1",
             "x꞉y",
             // The same without a colon.
