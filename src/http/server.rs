@@ -90,10 +90,12 @@ pub async fn serve(
         let mut ended = ended.subscribe();
         tokio::spawn(async move {
             let version = tokio::select! {
-                _ = ended.changed() => None,
+                // A request that has begun is answered, also at the end.
+                biased;
                 version = timeout(connections.header_timeout, version(&stream)) => {
                     version.ok().and_then(Result::ok)
                 }
+                _ = ended.changed() => None,
             };
             let builder = match version {
                 // Nobody began anything.

@@ -106,6 +106,20 @@ fn every_code_is_described_with_its_status() {
     assert!(seen > 100, "{seen}");
 }
 
+/// What any request may meet, each operation says.
+#[test]
+fn every_operation_names_what_holds_for_all() {
+    let document = document();
+    for (path, item) in document["paths"].as_object().unwrap() {
+        for (method, operation) in item.as_object().unwrap() {
+            let Some(responses) = operation["responses"].as_object() else { continue };
+            for status in ["414", "431", "500"] {
+                assert!(responses.contains_key(status), "{method} {path} without {status}");
+            }
+        }
+    }
+}
+
 fn resolved<'a>(document: &'a Value, value: &'a Value) -> &'a Value {
     match value["$ref"].as_str() {
         Some(reference) => document.pointer(reference.strip_prefix('#').unwrap()).unwrap(),
