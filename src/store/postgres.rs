@@ -183,7 +183,8 @@ fn pool(
     // whatever the database's own default.
     let timeout = settings.timeout.as_millis();
     let prepare = format!(
-        "SET statement_timeout = {timeout}; SET idle_in_transaction_session_timeout = {timeout}; \
+        "SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL READ COMMITTED READ WRITE; \
+         SET statement_timeout = {timeout}; SET idle_in_transaction_session_timeout = {timeout}; \
          SELECT set_config('synchronous_commit', 'on', false) \
          WHERE current_setting('synchronous_commit') = 'off'"
     );

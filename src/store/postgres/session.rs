@@ -1,12 +1,12 @@
 //! One operation on one connection.
 
-use std::future::Future;
-use std::pin::Pin;
+use std::sync::Arc;
 use std::task::Poll;
 
 use bytes::BytesMut;
 use deadpool_postgres::Object;
 use futures::future::BoxFuture;
+use tokio_postgres::error::SqlState;
 use tokio_postgres::types::{FromSql, IsNull, ToSql, Type, accepts, to_sql_checked};
 
 use super::cause::{self, Failure};
@@ -15,9 +15,10 @@ use crate::store::StoreError;
 use crate::store::sql::{End, Operation, Row, Sql, Statement, Value};
 use crate::store::wake::Key;
 
-const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE";
-const BEGIN_LIGHTLY: &str =
-    "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; SET LOCAL synchronous_commit = off";
+/// Every transaction is what the pool's connections have as their default: READ COMMITTED, and able to
+/// write.
+const BEGIN: &str = "BEGIN";
+const BEGIN_LIGHTLY: &str = "BEGIN; SET LOCAL synchronous_commit = off";
 
 /// A connection while it runs one operation.
 ///
@@ -27,6 +28,10 @@ pub(super) struct Session {
     connection: Option<Object>,
     /// What the next batch begins with.
     begin: Option<&'static str>,
+    /// Whether a transaction was begun that is to be ended.
+    open: bool,
+    /// Whether something was sent that ends its transaction by itself, and was not answered well.
+    unanswered: bool,
     keys: Vec<Key>,
     /// The last statement's error asks for another try.
     again: Option<cause::PostgresCause>,
@@ -35,24 +40,31 @@ pub(super) struct Session {
 impl Session {
     pub(super) fn new(connection: Object, write: bool, durable: bool) -> Self {
         let begin = write.then_some(if durable { BEGIN } else { BEGIN_LIGHTLY });
-        Self { connection: Some(connection), begin, keys: Vec::new(), again: None }
+        Self {
+            connection: Some(connection),
+            begin,
+            open: false,
+            unanswered: false,
+            keys: Vec::new(),
+            again: None,
+        }
     }
 
     /// Runs the operation and ends its transaction.
     pub(super) async fn run<O: Operation>(&mut self, operation: &O) -> Result<O::Output, Failure> {
-        let write = self.begin.is_some();
         let ended = match operation.run(self).await {
             Ok(ended) => ended,
             Err(error) => {
-                self.keys.clear();
+                // Where nobody knows whether it is done, whoever waits finds out.
+                if !self.unanswered {
+                    self.keys.clear();
+                }
                 return Err(match self.again.take() {
                     Some(cause) => Failure::Again(cause),
                     None => Failure::Final(error.doing(O::DOING)),
                 });
             }
         };
-        // Without a batch there is no transaction.
-        let open = write && self.begin.is_none();
         let (output, word) = match ended {
             End::Keep(output) => (output, "COMMIT"),
             End::Undo(output) => {
@@ -60,7 +72,9 @@ impl Session {
                 (output, "ROLLBACK")
             }
         };
-        if open && let Some(connection) = &self.connection {
+        if self.open
+            && let Some(connection) = &self.connection
+        {
             connection.batch_execute(word).await.map_err(|error| {
                 if cause::asks_for_another_try(&error) {
                     Failure::Again(cause::cause(&error))
@@ -86,30 +100,80 @@ impl Session {
         statements: &[Statement],
     ) -> Result<Vec<Vec<Row>>, tokio_postgres::Error> {
         let runs: Vec<&[Statement]> = together::runs(statements).collect();
-        let mut prepared = Vec::with_capacity(runs.len());
-        for run in &runs {
-            prepared.push(connection.prepare_cached(&together::text(run)).await?);
+        let texts: Vec<_> = runs.iter().map(|run| together::text(run)).collect();
+        let rows = Self::exchange(connection, begin, &runs, &texts, None).await?;
+        let mut answers = Vec::with_capacity(statements.len());
+        for (run, rows) in runs.into_iter().zip(rows) {
+            answers.extend(together::answers(run, &rows)?);
         }
-        let begun = async {
-            match begin {
-                Some(begin) => connection.batch_execute(begin).await,
-                None => Ok(()),
-            }
+        Ok(answers)
+    }
+
+    /// Sends a whole transaction at once; `None` when it was undone because a statement that is to
+    /// return a row had none.
+    async fn send_whole(
+        connection: &Object,
+        begin: &'static str,
+        statements: &[Statement],
+    ) -> Result<Option<Vec<Vec<Row>>>, tokio_postgres::Error> {
+        let runs: Vec<&[Statement]> = together::runs(statements).collect();
+        let texts: Vec<_> = runs.iter().map(|run| together::insistent_text(run)).collect();
+        // What is alone is a transaction by itself.
+        let (begin, end) = match runs.as_slice() {
+            [_] if begin == BEGIN => (None, None),
+            _ => (Some(begin), Some("COMMIT")),
         };
-        let mut sent = Vec::with_capacity(runs.len());
+        let rows = match Self::exchange(connection, begin, &runs, &texts, end).await {
+            Ok(rows) => rows,
+            Err(error) if error.code() == Some(&SqlState::DIVISION_BY_ZERO) => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        let mut answers = Vec::with_capacity(statements.len());
+        for (run, rows) in runs.into_iter().zip(rows) {
+            answers.extend(together::composed_answers(run, &rows)?);
+        }
+        Ok(Some(answers))
+    }
+
+    /// Sends everything at once, and waits for all the answers. Of several errors the first counts:
+    /// what comes after it in a transaction fails for its sake.
+    async fn exchange(
+        connection: &Object,
+        begin: Option<&'static str>,
+        runs: &[&[Statement]],
+        texts: &[Arc<str>],
+        end: Option<&'static str>,
+    ) -> Result<Vec<Vec<tokio_postgres::Row>>, tokio_postgres::Error> {
+        let mut prepared = Vec::with_capacity(runs.len());
+        for text in texts {
+            prepared.push(connection.prepare_cached(text).await?);
+        }
+        let mut sent: Vec<BoxFuture<'_, Result<Vec<_>, tokio_postgres::Error>>> = Vec::new();
+        let word = |word| async move { connection.batch_execute(word).await.map(|()| Vec::new()) };
+        sent.extend(begin.map(|begin| Box::pin(word(begin)) as _));
         for (run, prepared) in runs.iter().zip(&prepared) {
             let values = run.iter().flat_map(|statement| &statement.parameters);
             let parameters: Vec<&(dyn ToSql + Sync)> =
                 values.map(|value| value as &(dyn ToSql + Sync)).collect();
-            sent.push(async move { connection.query(prepared, &parameters).await });
+            sent.push(Box::pin(async move { connection.query(prepared, &parameters).await }));
         }
-        let (begun, rows) = in_order(begun, sent).await;
-        begun?;
-        let mut answers = Vec::with_capacity(statements.len());
-        for (run, rows) in runs.into_iter().zip(rows) {
-            answers.extend(together::answers(run, &rows?)?);
+        sent.extend(end.map(|end| Box::pin(word(end)) as _));
+        let answers = in_order(sent).await.into_iter();
+        let answers = answers.collect::<Result<Vec<_>, _>>()?;
+        Ok(answers.into_iter().skip(usize::from(begin.is_some())).take(runs.len()).collect())
+    }
+
+    /// Notes what an error asks for.
+    fn failed(&mut self, error: &tokio_postgres::Error) -> StoreError {
+        if cause::asks_for_another_try(error) {
+            self.again = Some(cause::cause(error));
         }
-        Ok(answers)
+        cause::error("", error)
+    }
+
+    fn connection(&self) -> Result<&Object, StoreError> {
+        let gone = || cause::PostgresCause::own("the connection is gone").unavailable("");
+        self.connection.as_ref().ok_or_else(gone)
     }
 }
 
@@ -129,15 +193,29 @@ impl Sql for Session {
     ) -> BoxFuture<'_, Result<Vec<Vec<Row>>, StoreError>> {
         Box::pin(async move {
             let begin = self.begin.take();
-            let Some(connection) = &self.connection else {
-                return Err(cause::PostgresCause::own("the connection is gone").unavailable(""));
-            };
-            Self::send(connection, begin, &statements).await.map_err(|error| {
-                if cause::asks_for_another_try(&error) {
-                    self.again = Some(cause::cause(&error));
+            self.open |= begin.is_some();
+            let answers = Self::send(self.connection()?, begin, &statements).await;
+            answers.map_err(|error| self.failed(&error))
+        })
+    }
+
+    fn whole(
+        &mut self,
+        statements: Vec<Statement>,
+    ) -> BoxFuture<'_, Result<Vec<Vec<Row>>, StoreError>> {
+        Box::pin(async move {
+            let Some(begin) = self.begin else { return self.batch(statements).await };
+            self.unanswered = true;
+            let answers = Self::send_whole(self.connection()?, begin, &statements).await;
+            self.unanswered = answers.is_err();
+            match answers.map_err(|error| self.failed(&error))? {
+                Some(answers) => {
+                    self.begin = None;
+                    Ok(answers)
                 }
-                cause::error("", &error)
-            })
+                // To learn which one it is, and end as the operation says.
+                None => self.batch(statements).await,
+            }
         })
     }
 
@@ -148,20 +226,11 @@ impl Sql for Session {
 
 /// Sends everything at once, in order, then waits for the answers: a request goes out when it is
 /// first polled. Every future is run to its end, whatever the others say.
-async fn in_order<First: Future, Other: Future>(
-    first: First,
-    others: Vec<Other>,
-) -> (First::Output, Vec<Other::Output>) {
-    let mut first = Box::pin(first);
-    let mut others: Vec<_> = others.into_iter().map(Box::pin).collect();
-    let mut first_early = None;
-    let mut early = Vec::with_capacity(others.len());
+async fn in_order<Output>(mut requests: Vec<BoxFuture<'_, Output>>) -> Vec<Output> {
+    let mut early = Vec::with_capacity(requests.len());
     std::future::poll_fn(|context| {
-        if let Poll::Ready(output) = first.as_mut().poll(context) {
-            first_early = Some(output);
-        }
-        for other in &mut others {
-            early.push(match Pin::as_mut(other).poll(context) {
+        for request in &mut requests {
+            early.push(match request.as_mut().poll(context) {
                 Poll::Ready(output) => Some(output),
                 Poll::Pending => None,
             });
@@ -169,18 +238,14 @@ async fn in_order<First: Future, Other: Future>(
         Poll::Ready(())
     })
     .await;
-    let first = match first_early {
-        Some(output) => output,
-        None => first.await,
-    };
-    let mut outputs = Vec::with_capacity(others.len());
-    for (other, early) in others.into_iter().zip(early) {
+    let mut outputs = Vec::with_capacity(requests.len());
+    for (request, early) in requests.into_iter().zip(early) {
         outputs.push(match early {
             Some(output) => output,
-            None => other.await,
+            None => request.await,
         });
     }
-    (first, outputs)
+    outputs
 }
 
 type Boxed = Box<dyn std::error::Error + Sync + Send>;

@@ -17,12 +17,14 @@ const MOST: usize = 4;
 /// The column before a part's own, which says that there is a row.
 const HERE: &str = "here";
 
-/// Texts by where those of their parts stand.
-static TEXTS: Mutex<BTreeMap<Vec<usize>, Arc<str>>> = Mutex::new(BTreeMap::new());
+/// Texts by where those of their parts stand, and whether they insist.
+static TEXTS: Mutex<BTreeMap<(Vec<usize>, bool), Arc<str>>> = Mutex::new(BTreeMap::new());
 
-/// Cuts a batch into runs that travel as one.
+/// Cuts a batch into runs that travel as one. What may return several rows ends its run.
 pub(super) fn runs(statements: &[Statement]) -> impl Iterator<Item = &[Statement]> {
-    statements.chunk_by(|_, next| next.along).flat_map(|run| run.chunks(MOST))
+    statements
+        .chunk_by(|before, next| next.along && !selects(before))
+        .flat_map(|run| run.chunks(MOST))
 }
 
 /// The text of a run, its parameters numbered through.
@@ -30,13 +32,24 @@ pub(super) fn text(run: &[Statement]) -> Arc<str> {
     if let [alone] = run {
         return alone.sql.into();
     }
-    let places = run.iter().map(|statement| statement.sql.as_ptr() as usize).collect();
-    let mut texts = TEXTS.lock().unwrap_or_else(PoisonError::into_inner);
-    Arc::clone(texts.entry(places).or_insert_with(|| compose(run).into()))
+    kept(run, false)
 }
 
-fn compose(run: &[Statement]) -> String {
-    let (mut parts, mut joins) = (Vec::new(), String::new());
+/// The same as one transaction by itself: unless each part that returns returns a row, it divides by
+/// zero, which undoes all of it.
+pub(super) fn insistent_text(run: &[Statement]) -> Arc<str> {
+    kept(run, true)
+}
+
+fn kept(run: &[Statement], insists: bool) -> Arc<str> {
+    let places = run.iter().map(|statement| statement.sql.as_ptr() as usize).collect();
+    let mut texts = TEXTS.lock().unwrap_or_else(PoisonError::into_inner);
+    let text = texts.entry((places, insists)).or_insert_with(|| compose(run, insists).into());
+    Arc::clone(text)
+}
+
+fn compose(run: &[Statement], insists: bool) -> String {
+    let (mut parts, mut joins, mut rows) = (Vec::new(), String::new(), Vec::new());
     let mut before = 0;
     for (index, statement) in run.iter().enumerate() {
         parts.push(format!("part_{index} AS ({})", renumbered(statement.sql, before)));
@@ -46,13 +59,28 @@ fn compose(run: &[Statement]) -> String {
                  AS answer_{index} ON TRUE"
             ));
         }
+        if changes_and_returns(statement) {
+            rows.push(format!("(SELECT COUNT(*) FROM part_{index})"));
+        }
         before += statement.parameters.len();
     }
-    format!("WITH {} SELECT * FROM (SELECT 1 AS one) AS one{joins}", parts.join(", "))
+    let one = match insists {
+        true if !rows.is_empty() => format!("1 / LEAST({})", rows.join(", ")),
+        true | false => "1".to_owned(),
+    };
+    format!("WITH {} SELECT * FROM (SELECT {one} AS one) AS one{joins}", parts.join(", "))
 }
 
 fn returns(statement: &Statement) -> bool {
+    selects(statement) || changes_and_returns(statement)
+}
+
+fn changes_and_returns(statement: &Statement) -> bool {
     statement.sql.contains(" RETURNING ")
+}
+
+fn selects(statement: &Statement) -> bool {
+    statement.sql.starts_with("SELECT ")
 }
 
 /// `$1` becomes `$4` where three parameters stand before it.
@@ -84,23 +112,34 @@ pub(super) fn answers(
         });
         return Ok(vec![rows.collect::<Result<_, _>>()?]);
     }
-    let mut parts = Vec::new();
+    composed_answers(run, rows)
+}
+
+/// The rows of each statement out of what [`compose`] made of them.
+pub(super) fn composed_answers(
+    run: &[Statement],
+    rows: &[tokio_postgres::Row],
+) -> Result<Vec<Vec<Row>>, Error> {
+    // Each row has all parts: what returned one row is there in each again.
+    let mut parts: Vec<Vec<Row>> = run.iter().map(|_| Vec::new()).collect();
+    let returning: Vec<usize> = (0..run.len()).filter(|index| returns(&run[*index])).collect();
     for row in rows {
+        let mut values: Vec<Option<Vec<Value>>> = Vec::with_capacity(returning.len());
         for (column, described) in row.columns().iter().enumerate().skip(1) {
             let value = row.try_get::<_, Value>(column)?;
             if described.name() == HERE {
-                parts.push((value != Value::Null).then(Vec::new));
-            } else if let Some(Some(part)) = parts.last_mut() {
+                values.push((value != Value::Null).then(Vec::new));
+            } else if let Some(Some(part)) = values.last_mut() {
                 part.push(value);
             }
         }
+        for (index, values) in returning.iter().zip(values) {
+            if parts[*index].is_empty() || selects(&run[*index]) {
+                parts[*index].extend(values.map(Row::new));
+            }
+        }
     }
-    let mut parts = parts.into_iter();
-    let answer = |statement: &Statement| match returns(statement) {
-        true => parts.next().flatten().map(Row::new).into_iter().collect(),
-        false => Vec::new(),
-    };
-    Ok(run.iter().map(answer).collect())
+    Ok(parts)
 }
 
 #[cfg(test)]
@@ -128,12 +167,37 @@ mod tests {
     }
 
     #[test]
+    fn a_run_that_insists_divides_by_the_rows_that_its_changes_return() {
+        let run = [
+            statement!("UPDATE a SET x = 1 RETURNING x"),
+            statement!("INSERT INTO b VALUES (1)").along(),
+            statement!("INSERT INTO c VALUES (1) RETURNING y").along(),
+            statement!("SELECT z FROM d").along(),
+        ];
+        let text = insistent_text(&run);
+        let one = "SELECT * FROM (SELECT 1 / LEAST((SELECT COUNT(*) FROM part_0), \
+                   (SELECT COUNT(*) FROM part_2)) AS one) AS one LEFT JOIN";
+        assert!(text.contains(one), "{text}");
+        assert_eq!(text.matches("LEFT JOIN").count(), 3, "{text}");
+        let reads = insistent_text(&run[3..]);
+        assert!(reads.contains("SELECT * FROM (SELECT 1 AS one) AS one LEFT JOIN"), "{reads}");
+    }
+
+    #[test]
+    fn what_may_return_several_rows_ends_its_run() {
+        let change = || statement!("UPDATE a SET x = 1").along();
+        let read = || statement!("SELECT x FROM a").along();
+        let lengths = |batch: &[Statement]| runs(batch).map(<[_]>::len).collect::<Vec<_>>();
+        assert_eq!(lengths(&[change(), read(), read(), change(), read()]), [2, 1, 2]);
+    }
+
+    #[test]
     fn a_run_ends_where_a_statement_stands_alone_or_is_full() {
-        let one = || statement!("SELECT 1");
+        let one = || statement!("UPDATE a SET x = 1");
         let along = || one().along();
         let batch = [one(), along(), one(), one(), along(), along(), along(), along(), along()];
         let lengths: Vec<usize> = runs(&batch).map(<[_]>::len).collect();
         assert_eq!(lengths, [2, 1, 4, 2]);
-        assert_eq!(&*text(&batch[2..3]), "SELECT 1");
+        assert_eq!(&*text(&batch[2..3]), "UPDATE a SET x = 1");
     }
 }

@@ -90,6 +90,17 @@ impl Begin {
         self.now.unix_millis()
     }
 
+    /// Whether nothing stands in the way, and nothing is left to do, where the conversation is not
+    /// deleted and the request and its calls are new.
+    fn fresh_is_enough(&self) -> bool {
+        let offered = match self.mode {
+            ModeChoice::Named(mode) => self.modes.offers(mode),
+            ModeChoice::Default => self.modes.offers(self.modes.default),
+            ModeChoice::Unsaid => self.continues.is_some(),
+        };
+        offered && self.tools.is_empty()
+    }
+
     async fn attempt(&self, sql: &mut dyn Sql) -> Result<OrRefusal<Begun>, StoreError> {
         let id = self.request_id();
         if let Some(instance) = &self.instance
@@ -106,8 +117,13 @@ impl Begin {
         for index in &order {
             statements.push(self.insert_call(&self.calls[*index], &id).along());
         }
-        statements.push(self.select_facts(&id));
-        let mut answers = sql.batch(statements).await?.into_iter();
+        // The conversation is held by then, so that nobody adds to them.
+        statements.push(self.select_facts(&id).along());
+        let answers = match self.fresh_is_enough() {
+            true => sql.whole(statements).await?,
+            false => sql.batch(statements).await?,
+        };
+        let mut answers = answers.into_iter();
         let mut next = || answers.next().unwrap_or_default();
         let (conversation, turn, request) = (next(), next(), next());
         let mut fresh = vec![false; self.calls.len()];
@@ -116,9 +132,11 @@ impl Begin {
         }
         let facts = read_facts(next())?;
 
-        let mut conversation = first(conversation, "conversation")?;
-        let escalations = conversation.count("escalations")?;
-        let deleted = conversation.optional_time("time of deletion")?.is_some();
+        let deleted = conversation.is_empty();
+        let escalations = match conversation.into_iter().next() {
+            Some(mut conversation) => conversation.count("escalations")?,
+            None => 0,
+        };
         let mut turn = first(turn, "turn")?;
         let mode = turn.word("turn's mode", Mode::from_word)?;
         let new_turn = turn.integer("turn's requests")? == 1;

@@ -36,7 +36,8 @@ pub(super) struct Statement {
     pub(super) sql: &'static str,
     pub(super) parameters: Vec<Value>,
     /// Whether it may run together with the one before it, in any order: both change rows of their
-    /// own, neither reads what the other changes, and at most one row comes back.
+    /// own, neither reads what the other changes, and at most one row comes back of what changes
+    /// something.
     pub(super) along: bool,
 }
 
@@ -67,6 +68,16 @@ pub(super) trait Sql: Send {
         &mut self,
         statements: Vec<Statement>,
     ) -> BoxFuture<'_, Result<Vec<Vec<Row>>, StoreError>>;
+
+    /// The same for a batch that is all that its operation does, and whose operation ends in
+    /// [`End::Undo`] or in an error unless every statement with a `RETURNING` returns a row. Where
+    /// the database is far away it may be a transaction by itself.
+    fn whole(
+        &mut self,
+        statements: Vec<Statement>,
+    ) -> BoxFuture<'_, Result<Vec<Vec<Row>>, StoreError>> {
+        self.batch(statements)
+    }
 
     /// Wakes whoever waits for `key`, once the transaction is durable.
     fn wake(&mut self, key: Key);

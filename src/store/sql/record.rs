@@ -53,21 +53,6 @@ impl Operation for Record {
             statements.push(sealed.along());
             statements.extend(notification(approval));
         }
-        let mut answers = sql.batch(statements).await?;
-        if instance.is_some() && answers.first().is_none_or(Vec::is_empty) {
-            return Ok(End::Undo(Recorded::Superseded));
-        }
-        let request = answers.get_mut(request_at).and_then(Vec::pop);
-        let Some(mut request) = request else {
-            return Ok(End::Undo(Recorded::Superseded));
-        };
-        let begun = request.integer("request's calls")?;
-        let finished = answers.get(calls_at).unwrap_or_default();
-        let all = finished.iter().all(|rows| !rows.is_empty());
-        if !all || i64::try_from(self.calls.len()) != Ok(begun) {
-            let source = "the calls are not those that were begun".into();
-            return Err(StoreError::Failed { doing: Self::DOING, source });
-        }
         sql.wake(Key::Request(self.ticket.request.clone()));
         // Nobody can wait for an approval whose id nobody knows: what a listing shows as waiting is
         // news, what was decided as it was recorded is not.
@@ -77,6 +62,24 @@ impl Operation for Record {
                 sql.wake(conversation);
                 sql.wake(organisation);
             }
+        }
+        let answers = sql.whole(statements).await?;
+        let missing = |index: usize| answers.get(index).is_none_or(Vec::is_empty);
+        if instance.is_some() && missing(0) {
+            return Ok(End::Undo(Recorded::Superseded));
+        }
+        let others = || StoreError::Failed {
+            doing: Self::DOING,
+            source: "the calls are not those that were begun".into(),
+        };
+        if missing(request_at) {
+            return match sql.row(self.select_request()).await? {
+                None => Ok(End::Undo(Recorded::Superseded)),
+                Some(_) => Err(others()),
+            };
+        }
+        if calls_at.into_iter().any(missing) {
+            return Err(others());
         }
         Ok(End::Keep(Recorded::Done))
     }
@@ -133,14 +136,26 @@ impl Record {
 
     fn finish_request(&self) -> Statement {
         statement!(
-            "UPDATE requests SET recorded_at = $4, judged = 0, sandbox_calls = 0, \
+            "UPDATE requests SET recorded_at = $5, judged = 0, sandbox_calls = 0, \
              sandbox_seconds = 0 \
              WHERE id = $1 AND organisation = $2 AND attempt = $3 AND recorded_at IS NULL \
-             RETURNING calls",
+             AND calls = $4 RETURNING id",
             &self.ticket.request,
             &self.ticket.organisation,
             self.ticket.attempt,
+            i64::try_from(self.calls.len()).unwrap_or(i64::MAX),
             self.now,
+        )
+    }
+
+    /// The request, where it is this attempt's to record.
+    fn select_request(&self) -> Statement {
+        statement!(
+            "SELECT id FROM requests \
+             WHERE id = $1 AND organisation = $2 AND attempt = $3 AND recorded_at IS NULL",
+            &self.ticket.request,
+            &self.ticket.organisation,
+            self.ticket.attempt,
         )
     }
 

@@ -69,6 +69,36 @@ async fn a_decision_on_one_replica_reaches_the_others() {
     place.remove().await;
 }
 
+/// A database's own defaults for transactions are not ours.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn defaults_of_the_database_change_nothing() {
+    let place = PostgresPlace::new().await;
+    let client = place.client().await;
+    for setting in [
+        "default_transaction_isolation = 'serializable'",
+        "default_transaction_read_only = on",
+        "default_transaction_deferrable = on",
+        "synchronous_commit = off",
+    ] {
+        let statement = format!(
+            "DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET {}', current_database()); END $$",
+            setting.replace('\'', "''"),
+        );
+        client.batch_execute(&statement).await.unwrap();
+    }
+    let world = replica(&place).await;
+    world.raise("k1", &["c1"]).await;
+    world.decided(world.decision("ap-c1", approve())).await;
+    let rounds = (0..20).map(|round| {
+        let world = world.clone();
+        async move { world.raise(&format!("k{round}x"), &[&format!("c{round}x")]).await }
+    });
+    // Transactions of one conversation, none of which is to be run once more for the others' sake.
+    futures::future::join_all(rounds).await;
+    drop(world);
+    place.remove().await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_request_begun_on_one_replica_is_in_progress_on_the_others() {
     let place = PostgresPlace::new().await;

@@ -77,6 +77,7 @@ impl Begin {
         )
     }
 
+    /// Holds the conversation; no row where it was deleted.
     pub(super) fn take_conversation(&self) -> Statement {
         let named = match self.mode {
             ModeChoice::Named(mode) => Some(mode.as_str()),
@@ -88,7 +89,8 @@ impl Begin {
              ON CONFLICT (organisation, surface, id) DO UPDATE \
              SET mode = COALESCE(excluded.mode, conversations.mode), \
              updated_at = excluded.updated_at \
-             RETURNING escalations, deleted_at",
+             WHERE conversations.deleted_at IS NULL \
+             RETURNING escalations",
             &self.organisation,
             &self.surface,
             &self.conversation,
