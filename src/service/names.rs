@@ -1,6 +1,8 @@
 //! Names that people give: of organisations, agents, versions and channels, and of tokens; and the
 //! names of people themselves.
 
+use std::sync::LazyLock;
+
 use unicode_normalization::UnicodeNormalization;
 use unicode_security::confusable_detection::skeleton;
 
@@ -44,7 +46,7 @@ pub fn check_person(param: &str, name: &str) -> Result<(), Refusal> {
 /// # Errors
 /// 400 at `param`.
 pub fn check_member(param: &str, id: &str) -> Result<(), Refusal> {
-    if !OUTLINES.iter().any(|outline| is_called_like_a_machine(*outline, id)) {
+    if !outlines(id).iter().any(|outline| is_called_like_a_machine(outline)) {
         return Ok(());
     }
     let text = "A member's id cannot be one that could be taken for the automatic approver's name.";
@@ -63,35 +65,32 @@ pub(super) fn may_be_a_person(name: &str) -> bool {
 /// What machines are called in `decided_by`. A grant's name has an id after its colon.
 const MACHINES: [&str; 3] = ["auto:approver", "policy:allow", "policy:block"];
 
+/// How their names look, without the marks between the letters.
+static MACHINES_LETTERS: LazyLock<Vec<String>> =
+    LazyLock::new(|| MACHINES.iter().flat_map(|name| outlines(name).map(letters)).collect());
+
 /// Whether a name looks like one of a machine: it has the colon that only they have, or is called
 /// like one of them.
 fn looks_like_a_machine(name: &str) -> bool {
-    OUTLINES
-        .iter()
-        .any(|outline| outline(name).contains(':') || is_called_like_a_machine(*outline, name))
+    outlines(name).iter().any(|outline| outline.contains(':') || is_called_like_a_machine(outline))
 }
 
-/// Whether a name, as it looks, is a machine's but for marks between the letters.
-fn is_called_like_a_machine(outline: Outline, name: &str) -> bool {
-    let letters = |name| outline(name).chars().filter(|c| c.is_alphanumeric()).collect::<String>();
-    let bare = letters(name);
-    MACHINES.iter().any(|machine| letters(machine) == bare)
+/// Whether what looks so is a machine's name but for marks between the letters.
+fn is_called_like_a_machine(outline: &str) -> bool {
+    MACHINES_LETTERS.contains(&letters(outline))
+}
+
+fn letters(outline: impl AsRef<str>) -> String {
+    outline.as_ref().chars().filter(|character| character.is_alphanumeric()).collect()
 }
 
 /// How a text looks: compatible forms and confusable characters as one, small letters, nothing that
-/// is invisible.
-type Outline = fn(&str) -> String;
-
-/// Some characters are confused with a capital letter, others with a small one: `0` with `O`, `I`
-/// with `l`, whose small forms look like neither.
-const OUTLINES: [Outline; 2] = [small_outline, capital_outline];
-
-fn small_outline(text: &str) -> String {
-    skeleton(&visible(text).to_lowercase()).collect()
-}
-
-fn capital_outline(text: &str) -> String {
-    small_outline(&skeleton(&visible(text)).collect::<String>())
+/// is invisible. Some characters are confused with a capital letter, others with a small one: `0`
+/// with `O`, `I` with `l`, whose small forms look like neither.
+fn outlines(text: &str) -> [String; 2] {
+    let small = |text: &str| skeleton(&text.to_lowercase()).collect::<String>();
+    let visible = visible(text);
+    [small(&visible), small(&skeleton(&visible).collect::<String>())]
 }
 
 fn visible(text: &str) -> String {

@@ -121,19 +121,21 @@ impl Service {
     }
 }
 
-/// Records all outcomes. What cannot be recorded is recorded once more, with every approval waiting
+/// Records all outcomes, which `record` does not have yet. What cannot be recorded is recorded once more, with every approval waiting
 /// for a person; when that fails too, nothing of it may run. With what was recorded comes how many
 /// tries it took; `None` when it is no longer this attempt's to record.
 async fn record_all(
     known: &Known<'_>,
     own: &[Call],
-    mut record: Record,
+    record: Record,
     ready: Vec<Ready>,
 ) -> Result<Option<(Vec<Ready>, u8)>, Refusal> {
-    let outcomes = |ready: &[Ready]| ready.iter().map(|one| one.outcome.clone()).collect();
+    let of = |ready: &[Ready]| {
+        let calls = ready.iter().map(|one| one.outcome.clone()).collect();
+        Record { calls, ..record.clone() }
+    };
     let store = &known.service.store;
-    record.calls = outcomes(&ready);
-    let error = match store.record(record.clone()).await {
+    let error = match store.record(of(&ready)).await {
         Ok(Recorded::Done) => {
             known.tell(&ready);
             return Ok(Some((ready, 1)));
@@ -144,8 +146,7 @@ async fn record_all(
     log(&error, known.ticket);
     let once_more = own.iter().zip(ready).map(|(call, ready)| known.once_more(call, ready));
     let ready = once_more.collect::<Result<Vec<_>, _>>()?;
-    record.calls = outcomes(&ready);
-    match store.record(record).await {
+    match store.record(of(&ready)).await {
         Ok(Recorded::Done) => {
             known.tell(&ready);
             Ok(Some((ready, 2)))

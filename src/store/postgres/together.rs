@@ -18,7 +18,9 @@ const MOST: usize = 4;
 const HERE: &str = "here";
 
 /// Texts by where those of their parts stand, and whether they insist.
-static TEXTS: Mutex<BTreeMap<(Vec<usize>, bool), Arc<str>>> = Mutex::new(BTreeMap::new());
+static TEXTS: Mutex<BTreeMap<Composition, Arc<str>>> = Mutex::new(BTreeMap::new());
+
+type Composition = (Vec<usize>, bool);
 
 /// Cuts a batch into runs that travel as one. What may return several rows ends its run.
 pub(super) fn runs(statements: &[Statement]) -> impl Iterator<Item = &[Statement]> {
