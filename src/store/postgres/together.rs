@@ -51,26 +51,28 @@ fn kept(run: &[Statement], insists: bool) -> Arc<str> {
 }
 
 fn compose(run: &[Statement], insists: bool) -> String {
-    let (mut parts, mut joins, mut rows) = (Vec::new(), String::new(), Vec::new());
+    let (mut parts, mut joins) = (Vec::new(), String::new());
+    let (mut columns, mut here) = (String::new(), Vec::new());
     let mut before = 0;
     for (index, statement) in run.iter().enumerate() {
         parts.push(format!("part_{index} AS ({})", renumbered(statement.sql, before)));
         if returns(statement) {
+            columns.push_str(&format!(", answer_{index}.*"));
             joins.push_str(&format!(
                 " LEFT JOIN (SELECT 1 AS {HERE}, part_{index}.* FROM part_{index}) \
                  AS answer_{index} ON TRUE"
             ));
         }
         if changes_and_returns(statement) {
-            rows.push(format!("(SELECT COUNT(*) FROM part_{index})"));
+            here.push(format!("COALESCE(answer_{index}.{HERE}, 0)"));
         }
         before += statement.parameters.len();
     }
     let one = match insists {
-        true if !rows.is_empty() => format!("1 / LEAST({})", rows.join(", ")),
+        true if !here.is_empty() => format!("1 / LEAST({})", here.join(", ")),
         true | false => "1".to_owned(),
     };
-    format!("WITH {} SELECT * FROM (SELECT {one} AS one) AS one{joins}", parts.join(", "))
+    format!("WITH {} SELECT {one}{columns} FROM (SELECT 1) AS one{joins}", parts.join(", "))
 }
 
 fn returns(statement: &Statement) -> bool {
@@ -162,7 +164,7 @@ mod tests {
             "WITH part_0 AS (UPDATE a SET x = $2 WHERE id = $1 RETURNING x), \
              part_1 AS (INSERT INTO b VALUES ($3, $12)), \
              part_2 AS (UPDATE c SET x = 0 WHERE id = $4 RETURNING id) \
-             SELECT * FROM (SELECT 1 AS one) AS one \
+             SELECT 1, answer_0.*, answer_2.* FROM (SELECT 1) AS one \
              LEFT JOIN (SELECT 1 AS here, part_0.* FROM part_0) AS answer_0 ON TRUE \
              LEFT JOIN (SELECT 1 AS here, part_2.* FROM part_2) AS answer_2 ON TRUE"
         );
@@ -177,12 +179,12 @@ mod tests {
             statement!("SELECT z FROM d").along(),
         ];
         let text = insistent_text(&run);
-        let one = "SELECT * FROM (SELECT 1 / LEAST((SELECT COUNT(*) FROM part_0), \
-                   (SELECT COUNT(*) FROM part_2)) AS one) AS one LEFT JOIN";
+        let one = "SELECT 1 / LEAST(COALESCE(answer_0.here, 0), COALESCE(answer_2.here, 0)), \
+                   answer_0.*, answer_2.*, answer_3.* FROM (SELECT 1) AS one LEFT JOIN";
         assert!(text.contains(one), "{text}");
         assert_eq!(text.matches("LEFT JOIN").count(), 3, "{text}");
         let reads = insistent_text(&run[3..]);
-        assert!(reads.contains("SELECT * FROM (SELECT 1 AS one) AS one LEFT JOIN"), "{reads}");
+        assert!(reads.contains("SELECT 1, answer_0.* FROM (SELECT 1) AS one LEFT JOIN"), "{reads}");
     }
 
     #[test]
