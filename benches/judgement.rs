@@ -15,6 +15,10 @@ use approver::decide::verdict::{Reply, Tokens};
 use approver::decide::{Outcome, Settings, State, Step, plan, settle};
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 
+/// As the binary has it.
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
 const SENTENCE: &str = "Please order 40 filters for plant 7 from the usual supplier by Thursday. ";
 const ANSWER: &str = r#"{"soft_deny":[],"basis":[{"source":"user","index":1,"quote":"Please order 40 filters for plant 7","covers":[0,1,2,3]}],"unsupported_arguments":[],"reason":"The user asked for this order.","decision":"approve"}"#;
 

@@ -25,6 +25,10 @@ use axum::extract::State as Shared;
 use axum::routing::post;
 use serde_json::json;
 
+/// As the binary has it.
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
 const JUDGEMENTS: usize = 1_000;
 const SENTENCE: &str = "Please order 40 filters for plant 7 from the usual supplier by Thursday. ";
 const ANSWER: &str = r#"{"soft_deny":[],"basis":[{"source":"user","index":1,"quote":"Please order 40 filters for plant 7","covers":[0,1,2]}],"unsupported_arguments":[],"reason":"The user asked for this order.","decision":"approve"}"#;

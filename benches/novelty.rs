@@ -4,6 +4,9 @@
 //! schemes, one regular expression and `memchr`; the typical call; and adversarial texts at one size
 //! and at twice that size. `cargo bench --bench novelty -- --check` also fails where a bar of the
 //! design is not met; `--prose` leaves the adversarial texts out.
+//!
+//! It has the system's allocator, not the binary's: that one gives a large text's pages back and takes
+//! them anew, which is not the detectors' work and would blur how it grows.
 #![expect(clippy::print_stdout, reason = "a benchmark prints its result")]
 
 use std::hint::black_box;
