@@ -14,7 +14,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use hyper_util::server::graceful::GracefulShutdown;
 use hyper_util::service::TowerToHyperService;
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
 use tokio::time::{Sleep, sleep, timeout};
@@ -133,6 +133,8 @@ async fn version(stream: &TcpStream) -> io::Result<Version> {
     let mut first = [0; PREFACE.len()];
     let mut pause = LOOK_AGAIN;
     loop {
+        // Asked for before the bytes: then no more will come than those.
+        let over = stream.ready(Interest::READABLE).await?.is_read_closed();
         let length = stream.peek(&mut first).await?;
         let first = first.get(..length).unwrap_or_default();
         if first.is_empty() {
@@ -143,6 +145,9 @@ async fn version(stream: &TcpStream) -> io::Result<Version> {
         }
         if first.len() == PREFACE.len() {
             return Ok(Version::Http2);
+        }
+        if over {
+            return Err(io::ErrorKind::UnexpectedEof.into());
         }
         sleep(pause).await;
         pause *= 2;

@@ -200,6 +200,7 @@ fn help_speaks_of_one_service() {
         "auto status",
         "instances",
         "instances list",
+        "instances show",
         "instances set",
         "token",
         "token create",

@@ -43,6 +43,25 @@ fn slow_headers_and_slow_bodies_end() {
     assert!(running.get("/healthz", "").starts_with("HTTP/1.1 200"));
 }
 
+/// What half of HTTP/2's first words came of, and no more ever will, is over at once.
+#[test]
+fn a_connection_that_ends_in_its_first_words_ends() {
+    let folder = tempfile::tempdir().unwrap();
+    // With the usual 30 s for a header.
+    let running = Running::dev(folder.path(), &[]);
+    for begun in ["", "P", "PRI * HTTP/2.0\r\n"] {
+        let mut stream = running.connect();
+        stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        stream.write_all(begun.as_bytes()).unwrap();
+        stream.shutdown(std::net::Shutdown::Write).unwrap();
+        let reset = std::io::ErrorKind::ConnectionReset;
+        match stream.read(&mut [0; 64]) {
+            Ok(length) => assert_eq!(length, 0, "{begun:?}"),
+            Err(error) => assert_eq!(error.kind(), reset, "{begun:?}"),
+        }
+    }
+}
+
 /// An error in our own form, with an id that the header names too.
 #[track_caller]
 fn enveloped(reply: &str, status: u16, code: &str, text: &str) {

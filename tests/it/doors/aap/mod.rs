@@ -5,6 +5,7 @@ mod consume;
 mod echo;
 mod instances;
 mod judged;
+mod receiver;
 mod requests;
 mod waits;
 mod webhooks;
