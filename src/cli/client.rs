@@ -85,10 +85,11 @@ impl Client {
     /// An address that is none, or to which no token should be sent.
     fn new(url: &str, token: &str) -> anyhow::Result<Self> {
         let base = Url::parse(url).ok().filter(|url| url.has_host());
-        let base = base.context("the service's address is none\nhint: `http://127.0.0.1:8080`")?;
+        let base =
+            base.context("`--url` (or APPROVER_URL) is no address\nhint: `http://127.0.0.1:8080`")?;
         let plain = base.username().is_empty() && base.password().is_none();
         if !plain || base.query().is_some() || base.fragment().is_some() {
-            anyhow::bail!("the service's address holds more than a host, a port and a path");
+            anyhow::bail!("`--url` (or APPROVER_URL) holds more than a host, a port and a path");
         }
         let local = match base.host() {
             Some(url::Host::Domain(name)) => name == "localhost",

@@ -162,9 +162,20 @@ impl Approver {
                 // The semaphore is never closed; either way nobody was asked in time.
                 Ok(Err(_)) | Err(_) => Err(JudgeFailure::Timeout),
             };
+            if let Err(failure) = &reply
+                && was_asked(failure)
+            {
+                tracing::warn!(%failure, model = judge.model(), "the judge gave no answer");
+            }
             Judged { decision: settle(question, reply), latency: start.elapsed() }
         })
     }
+}
+
+/// Whether somebody was asked who gave no answer, and not nobody on purpose.
+fn was_asked(failure: &JudgeFailure) -> bool {
+    use JudgeFailure::{BreakerOpen, NotConfigured, SwitchedOff};
+    !matches!(failure, NotConfigured | SwitchedOff | BreakerOpen)
 }
 
 enum Running {

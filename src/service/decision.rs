@@ -196,8 +196,8 @@ fn unread(approval: &Approval, missing: &Missing) -> Refusal {
             (Code::InternalError, text.to_owned(), None)
         }
         Missing::Unreadable => {
-            let text =
-                "The call cannot be approved: its arguments are not what was sealed. Reject it.";
+            let text = "The call cannot be approved: its arguments are not what was sealed, or the \
+                        secret of their key is another one now. Reject it, or put the secret back.";
             (Code::InternalError, text.to_owned(), None)
         }
     };

@@ -342,7 +342,7 @@ async fn whom_it_asks_and_as_whom() {
         ("http://approver.example.com", "in the clear"),
         ("ftp://127.0.0.1", "in the clear"),
         ("https://user:pass@approver.example.com", "more than a host"),
-        ("nowhere", "address is none"),
+        ("nowhere", "is no address"),
     ] {
         let elsewhere = |command: &mut Command| {
             command.env("APPROVER_URL", url);

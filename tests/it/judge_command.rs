@@ -239,3 +239,25 @@ fn the_help_says_how_long_a_warm_up_takes() {
         judge.render_long_help().to_string().split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(help.contains("at most 180 s, or `judge.deadline` where that is longer"), "{help}");
 }
+
+/// The sentence for a person does not say why the judge failed; whoever runs it reads that in the log.
+#[test]
+fn a_judge_that_fails_says_why() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("judge.json");
+    std::fs::write(&path, file().to_string()).unwrap();
+    let run = std::process::Command::new(env!("CARGO_BIN_EXE_approver"))
+        .current_dir(&folder)
+        // A port that nobody listens on.
+        .env("APPROVER_JUDGE_BASE_URL", "http://127.0.0.1:9/v1")
+        .env("APPROVER_JUDGE_MODEL", "a-model")
+        .args(["judge", "judge.json", "--text"])
+        .output()
+        .unwrap();
+    let (shown, log) =
+        [&run.stdout, &run.stderr].map(|bytes| String::from_utf8_lossy(bytes)).into();
+    assert!(shown.contains("judge_error"), "{shown}");
+    assert!(log.contains("the judge gave no answer failure=connection failed"), "{log}");
+    assert!(log.contains(r#"model="a-model""#), "{log}");
+    assert!(!log.contains("call back Monday") && !log.contains("C-1042"), "{log}");
+}

@@ -32,9 +32,7 @@ pub(super) fn brief(approval: &Value) -> String {
     );
     let arguments = approval["arguments"].as_str().map_or_else(|| missing(approval), shown);
     line(&mut text, &format!("  {} {}", call(approval), cut(&arguments, LINE_LIMIT)));
-    let reason = word(approval, "reason");
-    let reason = if reason.is_empty() { because(approval) } else { reason };
-    let why = match (word(approval, "pause_reason"), reason) {
+    let why = match (word(approval, "pause_reason"), because(approval)) {
         (code, reason) if code.is_empty() => reason,
         (code, reason) if reason.is_empty() => code,
         (code, reason) => format!("{code}: {reason}"),
@@ -45,11 +43,15 @@ pub(super) fn brief(approval: &Value) -> String {
     text
 }
 
-/// Why it waited, in a sentence. Where a gate's code stands alone a page says what it means.
+/// Why it waited, or what approved it, in a sentence; what a person said since is not that. Where a
+/// gate's code stands alone a page says what it means.
 fn because(approval: &Value) -> String {
-    let sentence = word(approval, "pause_sentence");
+    let said = [word(approval, "pause_sentence"), word(&approval["judge"], "reason")];
     let gate = || Reason::sentence_of_gate(approval["pause_reason"].as_str()?);
-    if sentence.is_empty() { gate().unwrap_or_default() } else { sentence }
+    said.into_iter()
+        .find(|sentence| !sentence.is_empty())
+        .or_else(gate)
+        .unwrap_or_else(|| word(approval, "reason"))
 }
 
 /// How an approval that somebody watched ended, in one line.
@@ -135,7 +137,9 @@ fn missing(approval: &Value) -> String {
             word(missing, "key_id")
         ),
         Some("unreadable") => {
-            "cannot be read: they are not what was sealed; the call can be rejected".to_owned()
+            "cannot be read: they are not what was sealed, or the secret of their key is another one \
+             now; the call can be rejected"
+                .to_owned()
         }
         Some(_) | None => "no longer kept".to_owned(),
     }
