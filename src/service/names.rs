@@ -46,7 +46,9 @@ pub fn check_person(param: &str, name: &str) -> Result<(), Refusal> {
 /// # Errors
 /// 400 at `param`.
 pub fn check_member(param: &str, id: &str) -> Result<(), Refusal> {
-    if !outlines(id).iter().any(|outline| is_called_like_a_machine(outline)) {
+    let machine =
+        |outline: &String| outline.starts_with("grant:") || is_called_like_a_machine(outline);
+    if !outlines(id).iter().any(machine) {
         return Ok(());
     }
     let text = "A member's id cannot be one that could be taken for the automatic approver's name.";
@@ -126,7 +128,13 @@ mod tests {
         for good in ["usr_81", "idp:usr_81", "auth0|5f7c", "ana@example.com", "approver"] {
             assert!(check_member("$", good).is_ok(), "{good}");
         }
-        for bad in ["auto:approver", "ａｕｔｏ：ａｐｐｒｏｖｅｒ", "аuto approver"] {
+        for bad in [
+            "auto:approver",
+            "ａｕｔｏ：ａｐｐｒｏｖｅｒ",
+            "аuto approver",
+            "grant:apreq_1",
+            "ɡrant：x",
+        ] {
             assert!(check_member("$", bad).is_err(), "{bad}");
         }
     }

@@ -184,6 +184,7 @@ fn pool(
     let timeout = settings.timeout.as_millis();
     let prepare = format!(
         "SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL READ COMMITTED READ WRITE; \
+         SET exit_on_error = off; \
          SET statement_timeout = {timeout}; SET idle_in_transaction_session_timeout = {timeout}; \
          SELECT set_config('synchronous_commit', 'on', false) \
          WHERE current_setting('synchronous_commit') = 'off'"

@@ -96,7 +96,8 @@ impl Begin {
         let offered = match self.mode {
             ModeChoice::Named(mode) => self.modes.offers(mode),
             ModeChoice::Default => self.modes.offers(self.modes.default),
-            ModeChoice::Unsaid => self.continues.is_some(),
+            // What is stored may not be on offer any more.
+            ModeChoice::Unsaid => false,
         };
         offered && self.tools.is_empty()
     }
@@ -152,9 +153,7 @@ impl Begin {
         if deleted {
             return self.replay_deleted(sql, taken, &fresh).await.map(Err);
         }
-        // A paused turn's mode stays, whatever is on offer since.
-        let inherited = self.mode == ModeChoice::Unsaid && self.continues.is_some();
-        if new_turn && !inherited && !self.modes.offers(mode) {
+        if new_turn && !self.modes.offers(mode) && !self.inherits(sql).await? {
             return Ok(Err(Begun::ModeNotOffered { mode }));
         }
         let taken_over = request.is_empty();
@@ -179,6 +178,14 @@ impl Begin {
         }
         self.meet_definitions(sql, &mut taken.facts.definitions).await?;
         Ok(Ok(Begun::Judge(Box::new(self.to_judge(taken, known, taken_over)))))
+    }
+
+    /// Whether the mode is a paused turn's, which stays, whatever is on offer since.
+    async fn inherits(&self, sql: &mut dyn Sql) -> Result<bool, StoreError> {
+        if self.mode != ModeChoice::Unsaid || self.continues.is_none() {
+            return Ok(false);
+        }
+        Ok(sql.row(self.select_continued()).await?.is_some())
     }
 
     fn to_judge(

@@ -335,6 +335,10 @@ pub(super) async fn modes_are_said_stored_inherited_or_refused(world: World) {
         }
     };
     refused(request("k5", "t4", ModeChoice::Unsaid), Mode::Auto).await;
+    // Nor does a turn that nobody knows hand it on.
+    let mut invented = request("k5", "t4", ModeChoice::Unsaid);
+    invented.continues = Some("t0".to_owned());
+    refused(invented, Mode::Auto).await;
     let mut plan_only = request("k5", "t4", named(Mode::Ask));
     plan_only.modes.offered = vec![Mode::Plan];
     let begun = world.begin(plan_only).await;

@@ -79,6 +79,7 @@ async fn defaults_of_the_database_change_nothing() {
         "default_transaction_read_only = on",
         "default_transaction_deferrable = on",
         "synchronous_commit = off",
+        "exit_on_error = on",
     ] {
         let statement = format!(
             "DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET {}', current_database()); END $$",
@@ -93,6 +94,9 @@ async fn defaults_of_the_database_change_nothing() {
         let world = world.clone();
         async move { world.raise(&format!("k{round}x"), &[&format!("c{round}x")]).await }
     });
+    // A repeat is undone by an error of the server's.
+    let again = world.begin(world.request("k1", &["c1"])).await;
+    assert!(matches!(again, Begun::Replayed { .. }), "{again:?}");
     // Transactions of one conversation, none of which is to be run once more for the others' sake.
     futures::future::join_all(rounds).await;
     drop(world);

@@ -132,6 +132,18 @@ impl Begin {
         )
     }
 
+    /// The paused turn that this one says it continues.
+    pub(super) fn select_continued(&self) -> Statement {
+        statement!(
+            "SELECT id FROM turns \
+             WHERE organisation = $1 AND surface = $2 AND conversation = $3 AND id = $4",
+            &self.organisation,
+            &self.surface,
+            &self.conversation,
+            self.continues.as_ref(),
+        )
+    }
+
     pub(super) fn give_back(&self, reserved: Reserved) -> Statement {
         statement!(
             "UPDATE turns SET judged = judged - $5, sandbox_calls = sandbox_calls - $6, \
